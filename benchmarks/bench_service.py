@@ -1,4 +1,4 @@
-"""Measures the speed of the service, relative to a bare endpoint: one process, SQLite, 20 documents of 46 features, learning on.
+"""Measures the speed of the service, relative to a bare endpoint: SQLite, 20 documents of 46 features, learning on.
 
 Rank throughput is compared with a bare endpoint of the same framework that decodes the same body with the same decoder and
 answers a list; both are asked by the same load generator, in turns. Nothing here fails for being slow.
@@ -149,7 +149,7 @@ def memory(target: Process, minutes: float, rate: float) -> list[Row]:
     end = time.monotonic() + minutes * 60
     while time.monotonic() < end:
         checked(load(target, "--seconds", step, "--rate", rate, "--learn", "--ranker", RANKER))
-        sizes.append(target.memory())
+        sizes.append(sum(target.memory()))
     third = len(sizes) // 3
     parts = [median(part) for part in (sizes[: third or 1], sizes[third : 2 * third] or sizes, sizes[2 * third :])]
     text = " → ".join(f"{part:.0f}" for part in parts)
@@ -157,14 +157,15 @@ def memory(target: Process, minutes: float, rate: float) -> list[Row]:
 
 
 def measure(folder: Path, options: argparse.Namespace) -> list[Row]:
-    rows = []
-    with bare(folder) as floor, service(f"sqlite:///{folder}/store.db", folder) as target:
+    rows, served = [], ("--learner", options.learner)
+    with bare(folder) as floor, service(f"sqlite:///{folder}/store.db", folder, *served) as target:
         create(target)
         more, most = throughput(floor, target, options.seconds, options.rounds)
         rows += more
         rows += latency(floor, target, options.seconds, options.rounds, most)
         rows += feedback(target, options.seconds)
-        rows.append(Row("memory after all this", f"{target.memory():.0f} MB"))
+        sizes = " + ".join(f"{size:.0f}" for size in target.memory())
+        rows.append(Row("memory after all this, of each process", f"{sizes} MB"))
         if options.minutes:
             rows += memory(target, options.minutes, most / 2)
     return rows + (restart(folder, options.events) if options.events else [])
@@ -178,6 +179,7 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=0.0, help="minutes of steady traffic, to check that memory stays flat"
     )
+    parser.add_argument("--learner", choices=["process", "inline"], default="process", help="as in duelrank serve")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="duelrank-bench-") as folder:

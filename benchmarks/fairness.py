@@ -1,6 +1,6 @@
 """Measures the latency of a small ranker while other clients use a heavy one.
 
-p50 and p99 of requests with 10 documents of 20 features, alone and with four clients that rank 1,000 documents of 800 features
+p50 and p99 of requests with 10 documents of 20 features, alone and with four clients that rank 1,000 documents of many features
 as fast as answers come. Nothing here fails for being slow.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from load import Connection, Target
 from served import Process, service
 
-SMALL, HEAVY = (10, 20), (1000, 800)
+SMALL, N_HEAVY = (10, 20), 1000
 
 
 def body(shape: tuple[int, int], compact: bool) -> bytes:
@@ -52,11 +52,13 @@ async def ask(connection: Connection, request: bytes, end: float, pause: float) 
     return times
 
 
-async def measure(target: Process, clients: int, seconds: float, compact: bool) -> tuple[list[float], list[float]]:
+async def measure(
+    target: Process, clients: int, seconds: float, compact: bool, n_features: int
+) -> tuple[list[float], list[float]]:
     """Return the times of the small ranker and of the heavy one."""
     place = Target(target.url)
     requests = {}
-    for name, shape in (("small", SMALL), ("heavy", HEAVY)):
+    for name, shape in (("small", SMALL), ("heavy", (N_HEAVY, n_features))):
         content = body(shape, compact and name == "heavy")
         requests[name] = place.head(f"/v1/rankers/{name}/rank", len(content)) + content
     end = time.perf_counter() + seconds
@@ -75,17 +77,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--clients", type=int, default=4, help="number of clients of the heavy ranker")
+    parser.add_argument("--features", type=int, default=800, help="number of features of the heavy ranker")
     options = parser.parse_args()
+    width = options.features
     with tempfile.TemporaryDirectory() as folder:
         target = service(f"sqlite:///{folder}/fairness.db", Path(folder))
         with target:
             create(target, "small", SMALL[1])
-            create(target, "heavy", HEAVY[1])
-            asyncio.run(measure(target, 1, 1.0, False))  # compile and warm up
-            report("small ranker, alone", asyncio.run(measure(target, 0, options.seconds / 2, False))[0])
+            create(target, "heavy", width)
+            asyncio.run(measure(target, 1, 1.0, False, width))  # compile and warm up
+            report("small ranker, alone", asyncio.run(measure(target, 0, options.seconds / 2, False, width))[0])
             for compact in (False, True):
                 form = "compact body" if compact else "JSON"
-                small, heavy = asyncio.run(measure(target, options.clients, options.seconds, compact))
+                small, heavy = asyncio.run(measure(target, options.clients, options.seconds, compact, width))
                 report(f"small ranker, with {options.clients} heavy clients, {form}", small)
                 report(f"heavy ranker, {form}", heavy)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from duelrank.service.definition import Definition, RankerSpec
+from duelrank.service.definition import Definition, RankerSpec, normalized
 from duelrank.service.log import (
     CREATED,
     FEEDBACK,
@@ -31,7 +31,7 @@ N_DOCUMENTS, BATCH = 4, 1000
 
 def fill(store: str, ranker: str, algorithm: str, events: int) -> None:
     """Write impressions that were shown, clicked and closed, three events each, as a service without any version would have."""
-    spec = RankerSpec(ranker, algorithm, tuple(f"f{number}" for number in range(1, N_FEATURES + 1)))
+    spec = normalized(RankerSpec(ranker, algorithm, tuple(f"f{number}" for number in range(1, N_FEATURES + 1))))
     with open_storage(store) as storage:
         storage.log.append([NewEvent(RANKERS, CREATED, ranker, time.time(), pack(Created(StoredSpec.of(spec))))])
         lists = visits(Definition(spec, time.time()), storage.log.last_number())

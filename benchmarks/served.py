@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -63,23 +64,35 @@ class Process:
             self.process = None
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """End all its processes as a power cut would."""
+        for each in self._processes()[1:]:
+            each.kill()
         self.signal(signal.SIGKILL)
 
     def stop(self) -> None:
         """Ask it to end."""
         self.signal(signal.SIGTERM)
 
-    def memory(self) -> float:
-        """Return the megabytes that the process holds."""
-        assert self.process is not None
-        return float(psutil.Process(self.process.pid).memory_info().rss) / 1e6
+    def memory(self) -> list[float]:
+        """Return the megabytes that each of its processes holds: the supervisor, those that serve, and the learner."""
+        return [float(each.memory_info().rss) / 1e6 for each in self._processes()]
 
     def computed(self) -> float:
-        """Return the seconds that the process has been computing, over all threads."""
-        assert self.process is not None
-        times = psutil.Process(self.process.pid).cpu_times()
-        return float(times.user + times.system)
+        """Return the seconds that its processes have been computing, over all threads."""
+        times = [each.cpu_times() for each in self._processes()]
+        return float(sum(each.user + each.system for each in times))
+
+    def _processes(self) -> list[psutil.Process]:
+        """Return its processes, the first one first, without the tracker of resources that multiprocessing starts."""
+        if self.process is None:
+            return []
+        own = psutil.Process(self.process.pid)
+        return [own, *(each for each in own.children() if "resource_tracker" not in " ".join(each.cmdline()))]
+
+    def child(self, role: str) -> psutil.Process | None:
+        """Return the newest process of a role, such as "worker 1" or "learner"; None if it has ended."""
+        found = re.findall(rf"{role}: process (\d+)", self.log.read_text())
+        return psutil.Process(int(found[-1])) if found and psutil.pid_exists(int(found[-1])) else None
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path."""

@@ -222,6 +222,53 @@ def kills(folder: Path, minutes: float, seed: int) -> dict[str, Any]:
     return report(ledger, found | verify(store, ledger, info))
 
 
+def either(folder: Path, count: int, hang: float, seed: int) -> dict[str, Any]:
+    """Kill the process that serves or the one that learns at random moments under load, then let the learner hang for a while."""
+    store, ledger, chance = f"sqlite:///{folder}/either.db", Ledger(), random.Random(seed)
+    done = Counter[str]()
+    with service(store, folder) as target:
+        create(target.url)
+        with traffic([target.url], ledger, 16, seed):
+            while done.total() < count:
+                if chance.random() < 0.7:  # otherwise also while one of them starts
+                    awaited(lambda: works(target))
+                time.sleep(chance.expovariate(1 / 1.0))
+                role = chance.choice(["worker 1", "learner"])
+                if (victim := target.child(role)) is not None:
+                    victim.kill()
+                    victim.wait(10)
+                    done[f"kills of the {role}"] += 1
+            awaited(lambda: works(target))
+            hanging = awaited(lambda: target.child("learner"))
+            hanging.suspend()
+            shown = len(ledger.shown)
+            time.sleep(hang)
+            done["lists shown while the learner hung"] = len(ledger.shown) - shown
+            hanging.resume()
+        info = settled(target)
+    if not done["lists shown while the learner hung"]:
+        ledger.trouble("no list was shown while the learner hung")
+    if "everything is saved" not in target.log.read_text():
+        ledger.trouble("not everything was saved at the end")
+    return report(ledger, dict(done) | verify(store, ledger, info))
+
+
+def works(target: Process) -> bool | None:
+    """Return True if a service answers and learns, otherwise None."""
+    try:
+        return target.get("/readyz").get("learning") or None
+    except OSError:
+        return None
+
+
+def awaited(find: Callable[[], Any], patience: float = 60.0) -> Any:
+    """Return what is found, as soon as there is something."""
+    end = time.monotonic() + patience
+    while (found := find()) is None and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
 def postgres(folder: Path, minutes: float, seed: int) -> dict[str, Any]:
     """Two services share a ranker in PostgreSQL, which is restarted under load; the services are killed in turns."""
     ledger, done, chance = Ledger(), Counter[str](), random.Random(seed)
@@ -303,7 +350,7 @@ def flat_memory(folder: Path, minutes: float, rate: float) -> dict[str, Any]:
         end = time.monotonic() + minutes * 60
         while time.monotonic() < end:
             load(target, "--seconds", max(2.0, minutes * 2), "--rate", rate, "--learn", "--ranker", "shop")
-            sizes.append(target.memory())
+            sizes.append(sum(target.memory()))
     third = max(1, len(sizes) // 3)
     thirds = [median(sizes[:third]), median(sizes[third : 2 * third] or sizes), median(sizes[-third:])]
     grown = [f"memory grows: {thirds}"] if thirds[2] > 1.1 * thirds[1] else []
@@ -313,19 +360,21 @@ def flat_memory(folder: Path, minutes: float, rate: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0, help="duration of each long part")
+    parser.add_argument("--kills", type=int, default=40, help="kills of the process that serves or of the learner")
     parser.add_argument("--examples", type=int, default=300, help="generated requests for each operation")
     parser.add_argument("--rate", type=float, default=200.0, help="requests per second while memory is watched")
     parser.add_argument("--processes", type=int, default=2, help="processes on one PostgreSQL store at full load")
     parser.add_argument("--seconds", type=float, help="duration of each of their two rounds; --minutes by default")
-    parser.add_argument("--hang", type=float, default=25.0, help="seconds that their leader is stopped; 0: no kills")
+    parser.add_argument("--hang", type=float, default=25.0, help="seconds that a leader is stopped; 0: no kills")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds to watch a backlog that should not be")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=["kills", "postgres", "processes", "odd", "memory"])
+    parser.add_argument("--only", choices=["kills", "either", "postgres", "processes", "odd", "memory"])
     options = parser.parse_args()
     seconds = options.minutes * 60 if options.seconds is None else options.seconds
     plan = Plan(options.processes, seconds, options.hang, options.patience, options.seed)
     parts: dict[str, Callable[[Path], dict[str, Any]]] = {
         "kills": lambda folder: kills(folder, options.minutes, options.seed),
+        "either": lambda folder: either(folder, options.kills, options.hang, options.seed),
         "postgres": lambda folder: postgres(folder, options.minutes, options.seed),
         "processes": lambda folder: several_processes(folder, plan),
         "odd": lambda folder: odd_requests(folder, options.examples, options.seed),

@@ -16,15 +16,15 @@ _ALARM = GuardAlarm(
     losses=310,
     did="baseline",
     to_version=None,
-    reason="the learned ranker won 120 and lost 310 decisive lists against your own order; the statistic 1,250,000 reached "
-    "1,000,000: your own order is served, and nothing is learned until somebody resumes",
+    reason="users preferred your own order in 180 of the last 240 comparisons; your own order is shown, and learning has stopped "
+    "until an operator resumes the ranker (120 won and 310 lost in all, the statistic 1,250,000 reached 1,000,000)",
 )
 _INFO = GuardInfo(
     name="shop",
     model_version=42,
     state="watching",
-    summary="The learned ranker won 53.8% of 5,200 decisive lists against your own order (51.2% to 56.4% at level 0.05). It is "
-    "proved to be better.",
+    summary="The learned ranker won 53.8% of 5,200 comparisons with your own order (51.2% to 56.4% at level 0.05). It is proved "
+    "to be better; it won 55% of the last 100 comparisons.",
     lists=12_345,
     decisive=5_200,
     wins=2_800,
@@ -47,7 +47,7 @@ _INFO = GuardInfo(
     alarms=0,
     promotions=1,
     last_alarm=None,
-    guard=GuardSpec(),
+    guard=GuardSpec(promote=(0.1, 0.5, 1.0)),
     lately=0.55,
 )
 
@@ -66,6 +66,7 @@ def guard_info(**changes: Any) -> GuardInfo:
             "learned_share": 0.0,
             "alarms": 1,
             "last_alarm": _ALARM,
+            "phase": "alarm",
         }
         changes = stepped_back | changes
     return msgspec.structs.replace(_INFO, **changes)

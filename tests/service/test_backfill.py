@@ -188,7 +188,7 @@ def test_while_an_alarm_stands_a_log_teaches_nothing(storage, kit):
     async def main():
         async with kit.running(storage) as service:
             guard = GuardSpec(share=1.0, false_alarm_every=3.0, promote=(1.0,))
-            await service.create(kit.spec(exploration=0.0, guard=guard))
+            await service.create(kit.spec(exploration=0.0, guard=guard, imitate=30))
             await service.backfill("shop", log(kit, 30))
             await taught(kit, service, 30)
             machine = service._rankers["shop"].machine

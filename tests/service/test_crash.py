@@ -58,8 +58,9 @@ SERVER = """
             service = Service(storage, Settings(publish_every=0.05, poll_every=0.05))
             await service.start()
             await service.wait_ready()
-            guard = GUARD if guarded else None
-            await service.create(RankerSpec("shop", "mgd-dsp", ("a", "b", "c", "d"), length=5, seed=7, guard=guard))
+            guard, imitate = (GUARD, 20) if guarded else (None, 0)
+            named = {"length": 5, "seed": 7, "guard": guard, "imitate": imitate}
+            await service.create(RankerSpec("shop", "mgd-dsp", ("a", "b", "c", "d"), **named))
             say("leads" if service.leads else "follows")
             if life != "idle":
                 await asyncio.gather(*(user(service, life, who) for who in range(4)))

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 
 from duelrank.core.errors import InvalidValue
-from duelrank.evidence.guard import BASELINE, LEARNED
-from duelrank.service import Observer, Service
+from duelrank.evidence.guard import BASELINE, LEARNED, Alarm, Guard
+from duelrank.service import Observer, Service, views
 from duelrank.service.definition import BASELINE as OWN_ORDER
-from duelrank.service.definition import GUARD, Definition, unpack_teams
+from duelrank.service.definition import GUARD, Definition, RankerSpec, unpack_teams
 from duelrank.service.http.schema import Change, GuardSpec, Start
 from duelrank.service.leader import Term
 from duelrank.service.log import CONTROL, Control, Created, StoredImpression, pack, unpack
+from duelrank.service.machine import Status, Tally
 from duelrank.storage import NewEvent, open_storage
 
 # Against the client's order, in which documents come by their numbers.
@@ -142,7 +143,7 @@ def test_without_a_guard_lists_are_what_they_were(storage, kit):
     async def main():
         async with kit.running(storage) as service:
             await service.create(kit.spec())
-            await service.create(kit.spec("guarded", guard=GuardSpec(share=1e-9, promote=(1.0,))))
+            await service.create(kit.spec("guarded", guard=GuardSpec(share=1e-9, promote=(1.0,)), imitate=0))
             for number in range(20):
                 one, two = [await service.rank(name, kit.request(number)) for name in ("shop", "guarded")]
                 assert ids(one) == ids(two)
@@ -173,6 +174,7 @@ def test_outcomes_are_counted_and_nothing_is_learned_from_guard_lists(storage, k
             assert (info.state, info.alarms, info.last_alarm) == ("watching", 0, None)
             assert "not known yet" in info.summary
             assert (ranker.learned, ranker.skipped, ranker.failed) == (0, 10, 0)
+            assert ranker.skipped_by_reason == {"guard": 10}
             return info
 
     info = asyncio.run(main())
@@ -198,6 +200,9 @@ def test_an_alarm_serves_the_own_order_until_somebody_resumes(storage, kit, capl
             await service.create(kit.spec(start=AGAINST, guard=GuardSpec(share=0.5, false_alarm_every=100.0)))
             await kit.learned(service, number := 0)
             machine = service._rankers["shop"].machine
+            waiting = 2000
+            while (explored := await service.rank("shop", kit.request(waiting))).kind != "explored":
+                waiting += 1
             while not machine.guard.raised and machine.guard.due is None:  # no more votes once the alarm is due
                 await vote(service, kit, number, BASELINE)
                 number += 1
@@ -221,10 +226,12 @@ def test_an_alarm_serves_the_own_order_until_somebody_resumes(storage, kit, capl
             assert service.ranker("shop").learned == before, "nothing is learned"
             assert (info.wins > 5, info.losses) == (True, 0), "guard lists go on, and show that it would do better now"
             assert info.state == "alarm", "only a person ends it"
+            await service.feedback("shop", [kit.event(waiting, explored.ids[:1])])
+            await kit.until(lambda: service.ranker("shop").skipped_by_reason.get("alarm") == 1)
             await service.control("shop", "resume")
             info = service.guard("shop")
             assert (info.state, info.statistic, info.decisive, info.alarms) == ("watching", 0.0, 0, 1)
-            assert info.learned_share == 0.1
+            assert info.learned_share == 0.5
 
     with caplog.at_level(logging.INFO, "duelrank.service"):
         asyncio.run(main())
@@ -341,6 +348,81 @@ def test_it_goes_up_its_ladder(storage, kit):
     asyncio.run(main())
     kit.verified(storage)
     assert [each.action for each in controls(storage)] == ["promote", "promote"]
+
+
+def counting(wins, losses, **settings):
+    """Return a guard after so many wins, then losses; an alarm that is due is raised."""
+    guard = Guard.begin(msgspec.structs.replace(ALWAYS, false_alarm_every=1e6, **settings))
+    for won in [True] * wins + [False] * losses:
+        guard = guard.count("win" if won else "loss")
+        guard = guard.alarmed(1.0, 7) if guard.due == "alarm" else guard
+    return told(guard)
+
+
+def told(guard):
+    return views.guard_info(RankerSpec("shop", "pdgd", ("bm25",)), 7, Status(0, Tally(), 0, 0, guard))
+
+
+class TestWords:
+    def test_a_proof_is_told_with_what_users_prefer_lately(self):
+        assert counting(40, 10).summary.endswith("It is proved to be better; it won 80% of the last 50 comparisons.")
+        guard = Guard.begin(msgspec.structs.replace(ALWAYS, on_alarm="tell", false_alarm_every=1e15))
+        for number in range(500):
+            guard = guard.count("win" if number < 400 or number % 5 == 0 else "loss")
+        info = told(guard)
+        assert info.proved
+        assert info.lately < 0.5
+        assert "It was proved to be better over the whole period; but lately users preferred your own order" in (
+            info.summary
+        )
+        lost = round(100 * (1 - info.lately))
+        assert info.summary.endswith(f"in about {lost} of the last 100 comparisons.")
+
+    @pytest.mark.parametrize(
+        ("settings", "words"),
+        [({}, "your own order is shown, and learning has stopped"), ({"on_alarm": "tell"}, "nothing was changed")],
+    )
+    def test_an_alarm_is_told_in_the_words_of_users_and_the_statistic_comes_last(self, settings, words):
+        """That the ranker had won nearly all before does not hide that it has lost all since."""
+        alarm = counting(170, 60, **settings).last_alarm
+        assert (
+            alarm.happened == f"users preferred your own order in {alarm.losses} of the last {alarm.losses} comparisons"
+        )
+        assert alarm.lately > 0.5
+        assert alarm.consequence.startswith(words)
+        assert alarm.reason.startswith(
+            f"{alarm.happened}; {alarm.consequence} (170 won and {alarm.losses} lost in all, "
+        )
+
+    def test_an_alarm_of_an_earlier_version_has_its_counts(self):
+        alarm = Alarm(1.0, 7, 2e6, wins=120, losses=310, lately=0.3, did="rollback", to_version=4)
+        said = views.alarm_sentence(alarm, 1e6)
+        assert said.startswith("users preferred your own order in 310 of the last 430 comparisons; version 4, ")
+
+
+def test_the_overview_has_alarms_first(storage, kit):
+    clock = kit.clock()
+
+    async def main():
+        async with kit.running(storage, clock=clock) as service:
+            for name in ("a", "shop", "z"):
+                await service.create(kit.spec(name=name, start=AGAINST, guard=None if name == "a" else ALWAYS))
+            clock.advance(60.0)
+            await votes(service, kit, range(30), BASELINE)
+            await settled(service, kit, alarms=1)
+            clock.advance(60.0)
+            found = service.overview()
+            assert [(each.ranker.name, each.guard and each.guard.state) for each in found] == [
+                ("shop", "alarm"),
+                ("a", None),
+                ("z", "watching"),
+            ]
+            assert [each.lists_per_minute for each in found] == [15.0, 0.0, 0.0]
+            assert service.alarms() == ["shop"]
+            clock.advance(600.0)
+            assert service.overview()[0].lists_per_minute == 0.0
+
+    asyncio.run(main())
 
 
 def test_a_user_has_one_vote_a_day(storage, kit):
@@ -482,7 +564,7 @@ def test_lists_from_before_a_resume_do_not_count(storage, kit):
 def test_one_without_weights_ties_with_the_own_order(storage, kit):
     async def main():
         async with kit.running(storage) as service:
-            await service.create(kit.spec(guard=GuardSpec(share=1.0)))
+            await service.create(kit.spec(guard=GuardSpec(share=1.0), imitate=0))
             for number in range(20):
                 assert ids(await service.rank("shop", kit.request(number))) == [f"d{i}" for i in range(5)]
                 await service.feedback("shop", [kit.event(number, ["d1"])])

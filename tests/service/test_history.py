@@ -108,7 +108,7 @@ def test_the_guard_and_troubles_are_in_it(storage, kit):
             band = ConfidenceSequence(8, 0)
             assert (sum(found.guard.wins), sum(found.guard.losses)) == (8, 0)
             assert (found.guard.win_rate[-1], found.guard.low[-1], found.guard.high[-1]) == (1.0, *band.interval)
-            assert found.guard.learned_share[-1] == 0.1
+            assert found.guard.learned_share[-1] == 0.5
             assert sum(found.trouble["missing"]) == 8
             await service.change("shop", Change(add_features=("new",), length=4))
             assert service.history("shop").marks[-1].text == "length, add_features"

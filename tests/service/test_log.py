@@ -76,6 +76,7 @@ class TestTail:
 
 def test_a_new_leader_takes_on_rankers_that_it_had_not_heard_of(kit):
     """As when another process makes one between two looks."""
+    from duelrank.service.definition import normalized
     from duelrank.service.leader import Term
     from duelrank.service.log import RANKERS, Created, StoredSpec, pack
     from duelrank.service.rankers import Rankers
@@ -84,10 +85,14 @@ def test_a_new_leader_takes_on_rankers_that_it_had_not_heard_of(kit):
     with open_storage("sqlite://") as store:
         rankers = Rankers(store)
         learner = Term(store, kit.fast, rankers, Clock(), ImpressionCache(10), Tail(), None, None)
-        store.log.append([NewEvent(RANKERS, "created", "shop", 0.0, pack(Created(StoredSpec.of(kit.spec()))))])
+        store.log.append(
+            [NewEvent(RANKERS, "created", "shop", 0.0, pack(Created(StoredSpec.of(normalized(kit.spec())))))]
+        )
         learner.restore()
         assert rankers["shop"].machine is not None
-        store.log.append([NewEvent(RANKERS, "created", "late", 0.0, pack(Created(StoredSpec.of(kit.spec("late")))))])
+        store.log.append(
+            [NewEvent(RANKERS, "created", "late", 0.0, pack(Created(StoredSpec.of(normalized(kit.spec("late"))))))]
+        )
         learner.step()
         assert rankers["late"].machine is not None
 

@@ -45,8 +45,12 @@ FIXED = Definition(
         length=3,
         seed=3,
         guard=GuardSpec(0.7, 2.0, promote=(0.5, 1.0)),
+        imitate=0,
     ),
     0.0,
+)
+IMITATES = Definition(
+    RankerSpec("shop", "pdgd", ("a", "b", "c"), "ramps", length=3, seed=3, guard=GuardSpec(0.7), imitate=3), 0.0
 )
 CHANGES = [
     Change(add_features=("d",)),
@@ -65,6 +69,7 @@ GUARDED = [
             length=3,
             seed=3,
             guard=GuardSpec(0.7, 2.0, promote=(0.5, 1.0), on_alarm=on_alarm),
+            imitate=0,
         ),
         0.0,
     )
@@ -127,7 +132,7 @@ class Log:
             key, raw = f"i{what[0]}", np.random.default_rng(what[0]).random(shape)
             raw.flags.writeable = False
             share = 1.0 if machine.guard is None else machine.guard.learned_share
-            made = definition.order(self.states[version], machine.frozen, key, raw, 3, None, share)
+            made = definition.order(self.states[version], machine.frozen, key, raw, 3, None, share, machine.imitates)
             self.shown[key] = StoredImpression.of(version, list("vwxyz"), *made), raw
             self.add("ranked", key, pack(self.shown[key][0]))
         elif kind == "feedback":
@@ -167,7 +172,9 @@ def test_it_may_be_restored_at_any_event(definition, taken, where):
         _stop_and_go_on(definition, taken, where)
 
 
-@pytest.mark.parametrize("definition", [*GUARDED, FIXED], ids=["baseline", "rollback", "tell", "fixed"])
+@pytest.mark.parametrize(
+    "definition", [*GUARDED, FIXED, IMITATES], ids=["baseline", "rollback", "tell", "fixed", "imitates"]
+)
 @given(st.lists(steps, max_size=60), st.integers(0, 60))
 def test_a_guarded_one_may_too(definition, taken, where):
     with patch.multiple(guarding, LEVEL=0.9, SLACK=0.9):  # proofs and promotions after a list or two

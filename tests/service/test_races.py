@@ -77,7 +77,9 @@ class TestDeletion:
                 await service.delete("shop")
                 await kit.until(lambda: kit.has_read_all(service))
                 held = Held(service)
-                storage.log.append([NewEvent(RANKERS, CREATED, "shop", 1.0, pack(Created(StoredSpec.of(kit.spec()))))])
+                storage.log.append(
+                    [NewEvent(RANKERS, CREATED, "shop", 1.0, pack(Created(StoredSpec.of(kit.spec(imitate=0)))))]
+                )
                 storage.log.append([NewEvent("shop", "feedback", "acknowledged", 1.0, b"...")])
                 await tidy(service, kit)
                 assert [event.key for event in storage.log.read(0, 10, "shop")] == ["acknowledged"]
@@ -136,7 +138,7 @@ class TestBrokenRankers:
 
     def test_one_that_cannot_be_made_is_set_aside_and_can_be_deleted(self, storage, kit, caplog):
         """As a recipe of an extension that is not loaded any more."""
-        spec = kit.spec("odd", algorithm="nobody-knows-it")
+        spec = kit.spec("odd", algorithm="nobody-knows-it", imitate=0)
         storage.log.append([NewEvent(RANKERS, CREATED, "odd", 0.0, pack(Created(spec)))])
 
         async def main():

@@ -15,9 +15,11 @@ from duelrank.core.errors import (
     LimitExceeded,
     NotReady,
     ShapeMismatch,
+    StorageFailure,
     UnknownName,
 )
 from duelrank.service import Observer, Rejected, Service
+from duelrank.service import service as service_module
 from duelrank.service.http.schema import Document, FeedbackCounts, FeedbackEvent, RankRequest
 from duelrank.service.log import unpack_features
 from duelrank.storage import open_storage
@@ -288,7 +290,7 @@ class TestFeedback:
                 shown = ids(await service.rank("shop", kit.request(1)))
                 hidden = next(f"d{i}" for i in range(8) if f"d{i}" not in shown)
                 feed = lambda *events: service.feedback("shop", events)  # noqa: E731
-                assert await feed(kit.event(2)) == FeedbackCounts(unknown=1), "before the list exists"
+                assert (await feed(kit.event(2))).unknown == 1, "before the list exists"
                 counts = await feed(
                     kit.event(1, shown[:1], close=False),
                     kit.event(1, shown[:1], close=False),
@@ -357,7 +359,7 @@ class TestFeedback:
                 with pytest.raises(LimitExceeded, match="3"):
                     await service.feedback("shop", [kit.event(1)] * 4)
                 strange = [kit.event(1, impression_id=key) for key in ("", "\0", "\ud800")]
-                assert await service.feedback("shop", strange) == FeedbackCounts(unknown=3)
+                assert (await service.feedback("shop", strange)).unknown == 3
 
         asyncio.run(main())
 
@@ -388,15 +390,83 @@ def test_ten_thousand_late_events_leave_the_event_loop_to_others(storage, kit):
     asyncio.run(main())
 
 
+class TestSlices:
+    """Many events are taken in slices, which are in the store together."""
+
+    def test_others_run_between_slices(self, storage, kit, monkeypatch):
+        turns, taken = [0], []
+
+        class Noting(service_module.FeedbackIntake):
+            def __init__(self, *arguments):
+                taken.append(turns[0])
+                super().__init__(*arguments)
+
+        async def turn():
+            while True:
+                turns[0] += 1
+                await asyncio.sleep(0)
+
+        async def scenario():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                for number in range(60):
+                    await service.rank("shop", kit.request(number))
+                turning = asyncio.create_task(turn())
+                counts = await service.feedback("shop", [kit.event(number) for number in range(60)])
+                turning.cancel()
+                return counts
+
+        monkeypatch.setattr(service_module, "FeedbackIntake", Noting)
+        monkeypatch.setattr(service_module, "FEEDBACK_SLICE", 20)
+        assert asyncio.run(scenario()).accepted == 60
+        assert len(taken) == len(set(taken)) == 3
+
+    def test_counts_are_those_of_one_slice(self, storage, kit, monkeypatch):
+        async def scenario():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                for number in range(6):
+                    await service.rank("shop", kit.request(number))
+                events = [kit.event(number % 6) for number in range(9)]
+                events += [kit.event(0, event_id="late"), kit.event(99), kit.event(1, ["nothing"], event_id="bad")]
+                return await service.feedback("shop", events)
+
+        monkeypatch.setattr(service_module, "FEEDBACK_SLICE", 2)
+        counts = asyncio.run(scenario())
+        assert (counts.accepted, counts.duplicate, counts.expired, counts.unknown) == (6, 3, 2, 1)
+
+    def test_a_failed_append_closes_nothing(self, storage, kit, monkeypatch):
+        async def scenario():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                for number in range(4):
+                    await service.rank("shop", kit.request(number))
+                events = [kit.event(number) for number in range(4)]
+                with monkeypatch.context() as broken:
+                    broken.setattr(storage.log, "submit", refuse)
+                    with pytest.raises(StorageFailure, match="full"):
+                        await service.feedback("shop", events)
+                    again = asyncio.create_task(service.feedback("shop", events[:2]))
+                    await asyncio.wait([again])  # the second slice was refused meanwhile, too
+                    assert isinstance(again.exception(), StorageFailure), "they are open, so they are sent to the store"
+                return await service.feedback("shop", events)
+
+        def refuse(events):
+            raise StorageFailure("full")
+
+        monkeypatch.setattr(service_module, "FEEDBACK_SLICE", 2)
+        assert asyncio.run(scenario()).accepted == 4
+
+
 def test_recipes_are_compiled_before_it_is_ready(storage, kit, monkeypatch, caplog, tmp_path):
     from duelrank.cli.serve import WARM_UP
     from duelrank.service.definition import Definition
 
     warmed, warm_up = [], Definition.warm_up
 
-    def watched(definition):
+    def watched(definition, learning=True):
         warmed.append(definition.spec.algorithm)
-        warm_up(definition)
+        warm_up(definition, learning)
 
     monkeypatch.setattr(Definition, "warm_up", watched)
     monkeypatch.setattr("duelrank.service.leader.kernel_folder", lambda: tmp_path)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from duelrank.core.errors import (
+    InvalidRecipe,
     InvalidValue,
     LimitExceeded,
     StorageFailure,
@@ -74,7 +75,7 @@ class TestRetention:
             kit.verified(storage)
             async with kit.running(storage, clock=clock) as service:
                 assert service.ranker("shop").learned == 321
-                assert await service.feedback("shop", [kit.event(200, ["d1"])]) == FeedbackCounts(unknown=1)
+                assert (await service.feedback("shop", [kit.event(200, ["d1"])])).unknown == 1
                 await service.rank("shop", kit.request(200))  # its id is free again
                 await kit.until(lambda: service.ranker("shop").impressions == 322)
 
@@ -203,6 +204,24 @@ class TestReplay:
         versions.save(replace(third, state=versions.load(2).state))
         assert "version 3" in replay(storage, "shop", tolerance=1e-9).difference
 
+    def test_it_names_lists_that_it_could_not_make_again(self, sqlite_url, kit, monkeypatch):
+        async def main(storage):
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                await traffic(service, kit, range(5))
+                await kit.learned(service, 5)
+
+        def rebuild(self, state, id, *parts):
+            if id == "i1":
+                raise InvalidRecipe("it can learn only from lists that it has made itself")
+            return made(self, state, id, *parts)
+
+        with open_storage(sqlite_url) as storage:
+            asyncio.run(main(storage))
+            made = Definition.rebuild
+            monkeypatch.setattr(Definition, "rebuild", rebuild)
+            assert "could not learn from 1 lists" in replay(storage, "shop", tolerance=1e-9).difference
+
     @pytest.mark.processes
     def test_another_processor_gives_the_same_bits(self, sqlite_url, kit):
         """Numba without fused multiply-add and wide registers, as on an old processor, on lists whose documents tie."""
@@ -252,6 +271,8 @@ class TestReplay:
         assert [(each["ranker"], each["learned"], each["difference"]) for each in found] == [("shop", 3, None)]
         assert run("--store", sqlite_url).output == run(sqlite_url).output == run("--store", "no", sqlite_url).output
         assert run(tmp_path / "none.db").exit_code == 2
+        for words in (["http://127.0.0.1:8000"], ["--store", "http://127.0.0.1:8000"]):
+            assert "is the address of a service" in " ".join(run(*words).output.split())
         assert not (tmp_path / "none.db").exists()
         assert run(sqlite_url, "--ranker", "nobody").exit_code == 2
         with sqlite3.connect(tmp_path / "store.db") as connection:  # a click that nobody made

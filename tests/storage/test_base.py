@@ -278,6 +278,16 @@ class TestSnapshots:
         with pytest.raises(InvalidValue, match="keep"):
             store.snapshots.prune("shop", "version", keep=0)
 
+    def test_saving_and_pruning_at_once(self, store):
+        for number in range(1, 6):
+            store.snapshots.save("shop", "version", number, 0.0, b"", keep=None if number < 4 else 2)
+            store.snapshots.save("other", "version", number, 0.0, b"")
+        assert [info.number for info in store.snapshots.list("shop", "version")] == [4, 5]
+        assert len(store.snapshots.list("other", "version")) == 5
+        with pytest.raises(InvalidValue, match="keep"):
+            store.snapshots.save("shop", "version", 6, 0.0, b"", keep=0)
+        assert store.snapshots.load("shop", "version").number == 5
+
     def test_deleting_all_of_a_ranker(self, store):
         for kind in ("checkpoint", "version", "status"):
             store.snapshots.save("shop", kind, 7, 1.0, b"")

@@ -108,13 +108,14 @@ class TestOpening:
             SQLiteStorage(path)
         assert path.read_bytes() == before
 
-    def test_waits_for_the_lock_of_the_write_ahead_log(self, path, monkeypatch):
-        # SQLite answers at once that the file is locked if two connections turn the log on at the same moment.
+    @pytest.mark.parametrize("refused", ["PRAGMA synchronous", "BEGIN", "PRAGMA journal_mode", "COMMIT"])
+    def test_waits_for_a_lock_when_it_is_opened(self, path, monkeypatch, refused):
+        # SQLite answers at once that the file is locked, such as if two connections turn the write-ahead log on at the same moment.
         class Contended(sqlite3.Connection):
             refusals = 2
 
             def execute(self, statement, *parameters):
-                if "journal_mode" in statement and Contended.refusals:
+                if statement.startswith(refused) and Contended.refusals:
                     Contended.refusals -= 1
                     error = sqlite3.OperationalError("database is locked")
                     error.sqlite_errorcode = sqlite3.SQLITE_BUSY

@@ -127,7 +127,9 @@ async def _start(service: Service) -> None:
         await service.start()
         await service.wait_ready()
     except StoreLocked as error:
-        raise StoreLocked(f"{error}; or send the log to that service: duelrank backfill http://ADDRESS …") from None
+        raise StoreLocked(
+            f"{error}; or send the log to that service: duelrank backfill RANKER --url ADDRESS …"
+        ) from None
 
 
 async def _learn(service: Service, ranker: str, newest: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.adapters.backfill import LogLearner
+from duelrank.adapters.backfill import IMITATE, LogLearner
 from duelrank.algorithms import Algorithm
 from duelrank.algorithms.represented import Represented
 from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
@@ -32,7 +32,7 @@ from duelrank.core.types import Features, Feedback, Impression, Memory, Query, R
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.evidence.guard import check_guard, draw_kind, guard_list
-from duelrank.export import LinearModel
+from duelrank.export import LinearModel, Model, supported_formats
 from duelrank.kernels.projection import norm
 from duelrank.kernels.random import derive, uniform
 from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representation
@@ -76,6 +76,8 @@ GuardEvent = Literal["alarm", "promotion", "resume"]
 
 #: The maximum number of lists that warm a ranker up.
 WARM_UP_LISTS = 20
+#: The maximum number of lists that are imitated.
+MAX_IMITATE = 1_000_000
 #: The maximum number of actions with a weight.
 MAX_ACTIONS = 100
 #: The number of features whose weights are recorded in the history.
@@ -127,6 +129,19 @@ class RankerSpec(msgspec.Struct, frozen=True):
     retired: tuple[str, ...] = ()
     guard: GuardSpec | None = None
     actions: dict[str, float] = msgspec.field(default_factory=lambda: {CLICK: 1.0})
+    imitate: int | None = None  # None only before `normalized`
+
+    def imitates(self, imitated: int, learned: int) -> bool:
+        """Whether a ranker still shows the client's order and learns to imitate it.
+
+        Parameters
+        ----------
+        imitated
+            Number of lists that it has imitated, lists of a log included.
+        learned
+            Number of its own lists that it has learned from.
+        """
+        return imitated < (self.imitate or 0) and not learned and self.mode != "shadow"
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -140,6 +155,7 @@ class Change(msgspec.Struct, frozen=True):
     retire_features: tuple[str, ...] = ()
     guard: GuardSpec | msgspec.UnsetType | None = msgspec.UNSET
     actions: dict[str, float] | None = None
+    representation: str | dict[str, Any] | None = None
 
     @property
     def given(self) -> list[str]:
@@ -198,6 +214,11 @@ class Definition:
         self.learn_key, self._guard_key = stream_key(spec.seed, "learn"), stream_key(spec.seed, "guard")
         self.log_key = stream_key(spec.seed, "log")
         self.model(1, self.start)  # checks the names
+        if spec.imitate and not LogLearner.supports(self.algorithm):
+            raise InvalidRecipe(
+                f"{spec.algorithm} does not learn by changing its weights, so it cannot imitate your order first; give imitate=0, "
+                "or a recipe that updates its weights, such as wmgd-dsp or pdgd"
+            )
         if spec.mode == "shadow":
             two = Query("", np.zeros((2, len(spec.features))))
             self.algorithm.observe_list(self.start, two, np.arange(2), derive(self._rank_key, 0))
@@ -222,20 +243,20 @@ class Definition:
             seen = with_knots(seen, _numbers(self._start_knots).reshape(n_features, -1))
         if weights.shape != (self.representation.n_columns(n_features, seen),) or not np.isfinite(weights).all():
             raise InvalidValue("start has one finite weight per feature")
-        return self._state(weights, seen)
+        return self.state_with(weights, seen)
 
     @cached_property
     def log_learner(self) -> LogLearner:
         """Learns from logged lists of other systems; raises if the algorithm cannot start from what they teach."""
         return LogLearner(self.algorithm)
 
-    def _state(self, weights: Weights, seen: Memory, step: int = 0, updates: int = 0) -> State:
+    def state_with(self, weights: Weights, seen: Memory, step: int = 0, updates: int = 0) -> State:
         """Return a state with a memory of the representation; the memory of other parts is reset."""
         fresh = self._base.start(len(weights), stream(self.spec.seed, "start"))
         return State(weights, step, updates, replaced(fresh.memory, "representation", seen))
 
-    def warm_up(self) -> None:
-        """Rank and learn once, so that kernels are compiled before the first request.
+    def warm_up(self, learning: bool = True) -> None:
+        """Rank and learn once, so that kernels are compiled before the first request; without learning, only rank.
 
         It continues until the weights have moved, because a list without a winner does not reach the kernels of an update; the
         leader would then compile them while requests wait.
@@ -252,11 +273,15 @@ class Definition:
                 impression = self.algorithm.observe_list(self.start, query, np.array([0, 1]), draws)
             else:
                 impression = self.algorithm.rank(self.start, query, 2, draws)
+            if not learning:
+                break
             feedback = Feedback.trusted(np.array([number % 2 == 1, number % 2 == 0]), None)
             after = self.algorithm.learn(self.start, impression, feedback, derive(self.learn_key, number))
             if after.weights.shape != self.start.weights.shape or (after.weights != self.start.weights).any():
                 break
-        self._warm_up_log(query)
+        if learning:
+            self._warm_up_log(query)
+        supported_formats(self.representation)  # every answer about the ranker needs it
         if self.representation.learns:  # it may begin without knots
             knots = frozen(np.tile([0.0, 0.5, 1.0], (raw.shape[1], 1)))  # read-only, as all knots are
             self.representation.apply(raw, with_knots(self.start.memory["representation"], knots))
@@ -275,6 +300,7 @@ class Definition:
         for what, found, limit in (
             ("features", len(self.spec.features), settings.max_features),
             ("features × pieces", len(self.spec.features) * largest, 8 * settings.max_features),
+            ("weights", len(self.start.weights), 20 * settings.max_features),
             ("documents in an impression", self.spec.length, settings.max_documents),
         ):
             if found > limit:
@@ -283,6 +309,10 @@ class Definition:
     def check_new(self) -> None:
         """Raise if a new ranker has invalid names or scalings; existing rankers are not checked again."""
         check_names(self.spec.features, self.spec.actions)
+        self.check_scalings()
+
+    def check_scalings(self) -> None:
+        """Raise if a fixed scaling maps every value to 0."""
         scalings = self.representation.scalings if isinstance(self.representation, Fixed) else ()
         for name, scaling in zip(self.spec.features, scalings, strict=False):
             if scaling.scale == 0.0:
@@ -320,9 +350,23 @@ class Definition:
             retired=tuple(name for name in retired if name not in features),
             representation=_restricted(spec.representation, kept),
         )
-        if features != self.spec.features and self.algorithm.weights_follow_memory:
+        if change.representation is not None:
+            if features != self.spec.features:
+                raise InvalidValue("features and representation cannot change at once; change one after the other")
+            try:
+                found = read_representation(change.representation, features)
+            except UnknownName as error:  # the ranker exists: the request is wrong
+                raise InvalidRecipe(str(error)) from None
+            spec = msgspec.structs.replace(spec, representation=write_representation(found, features))
+        same = (spec.features, spec.representation) == (self.spec.features, self.spec.representation)
+        if not same:
+            self.algorithm.check_linear(
+                "neither its features nor their representation can change; create another ranker"
+            )
+        if not same and self.algorithm.weights_follow_memory:
             raise InvalidRecipe(
-                f"{spec.algorithm} computes its weights from all lists it has seen: its features cannot change"
+                f"{spec.algorithm} computes its weights from all lists it has seen: neither its features nor their representation "
+                "can change"
             )
         return self.with_spec(spec)
 
@@ -338,13 +382,20 @@ class Definition:
         if names == self.spec.features:
             return state
         weights, seen = self.select(state.weights, _seen(state), names)
-        return self._state(weights, seen, state.step, state.updates)
+        return self.state_with(weights, seen, state.step, state.updates)
 
     def select(self, weights: Weights, seen: Memory, names: tuple[str, ...]) -> tuple[Weights, Memory]:
         """Return weights and memory of the representation, given for features of these names, for those of this ranker."""
         places = {name: place for place, name in enumerate(names)}
         features = np.array([places.get(name, -1) for name in self.spec.features])
         return self.representation.selected(weights, seen, features)
+
+    def represented_as(self, other: Definition) -> Definition:
+        """Return this definition with the representation of another one."""
+        written = _restricted(other.spec.representation, self.spec.features)
+        if written == self.spec.representation:
+            return self
+        return self.with_spec(msgspec.structs.replace(self.spec, representation=written))
 
     def roll_back(self, state: State, old: State) -> State:
         """Return an earlier state as the successor of another one.
@@ -393,12 +444,15 @@ class Definition:
         length: int,
         pinned: State | None = None,
         learned_share: float = 1.0,
+        imitates: bool = False,
     ) -> tuple[list[int], int, bytes]:
         """Return the order to show, the kind of the list, and the teams of a guard list.
 
-        A shadow shows the order of the pinned state, or the client's. A guarded ranker decides a share of the lists that are
-        not guard lists.
+        A shadow shows the order of the pinned state, or the client's; a ranker that imitates shows the client's. A guarded ranker
+        decides a share of the lists that are not guard lists.
         """
+        if imitates:
+            return self._own_order(raw, length)
         if self.spec.guard is None:
             return *self._order(state, frozen, id, raw, length, pinned), b""
         number, n_documents = self._stream_number(id), raw.shape[0]
@@ -406,14 +460,24 @@ class Definition:
         kind = draw_kind(draws, self.spec.guard.share, learned_share)
         if kind == "learned":
             return *self._order(state, frozen, id, raw, length, pinned), b""
-        query = self.query(raw)  # also for a baseline list: what is refused must not depend on chance
         if kind == "baseline":
-            return list(range(min(length, n_documents))), BASELINE, b""
-        own = np.arange(n_documents)
-        # Without any weights it has no preference: that is a tie with the client's order, not a random order that would lose.
-        best = self.algorithm.best(state, query, derive(self._rank_key, number)) if state.weights.any() else own
+            return self._own_order(raw, length)
+        query, own = self.query(raw), np.arange(n_documents)
+        # Without a preference it is a tie with the client's order, not a random order that would lose.
+        prefers = self._prefers(state, query)
+        best = self.algorithm.best(state, query, derive(self._rank_key, number)) if prefers else own
         ranking, teams = guard_list(own, best, length, draws)
         return ranking.tolist(), GUARD, pack_teams(teams)
+
+    def _prefers(self, state: State, query: Query) -> bool:
+        """Whether a state has any preference: weights that are not zero, or different scores if it is not linear."""
+        if self.algorithm.linear:
+            return bool(state.weights.any())
+        return bool(np.ptp(self.algorithm.scores(state, query.features, np.array([0, query.n_documents]))))
+
+    def _own_order(self, raw: Features, length: int) -> tuple[list[int], int, bytes]:
+        self.query(raw)  # raises as it does for other lists: what is refused must not depend on chance
+        return list(range(min(length, raw.shape[0]))), BASELINE, b""
 
     def _stream_number(self, id: str) -> int:
         """Return the number of the random streams of an impression."""
@@ -456,13 +520,13 @@ class Definition:
         ranking: Ranking = np.array(stored.order, np.int64)
         return self.algorithm.observe_list(state, query, ranking, derive(self._rank_key, number))
 
-    def model(self, version: int, state: State) -> LinearModel:
+    def model(self, version: int, state: State) -> Model:
         """Return a version as a model for export."""
-        own = (self.representation, knots_of(_seen(state)))
-        return LinearModel(self.spec.name, version, self.spec.features, state.weights, *own)
+        return Model.of(self.algorithm, self.spec.name, version, self.spec.features, state)
 
     def curves(self, state: State) -> list[ShownCurve]:
-        """Return what each feature adds to the score, as curves, the most important first."""
+        """Return what each feature adds to the score, as curves, the most important first; raise if it is not linear."""
+        self.algorithm.check_linear("features do not add to the score one by one, so there are no curves")
         return shown_curves(self.representation, state.weights, _seen(state), self.spec.features)
 
     @cached_property
@@ -473,8 +537,10 @@ class Definition:
     def rises(self, state: State) -> bytes:
         """Return how much the curve of each feature rises over its domain, as float32 after the digest of their names.
 
-        Only the first features are included.
+        Only the first features are included; a ranker that is not linear has no such curves, so there are no bytes.
         """
+        if not self.algorithm.linear:
+            return b""
         seen = _seen(state)
         knots = knots_of(seen)
         first = self.representation if knots is None or not np.isnan(knots[0, 0]) else QueryScaled()
@@ -530,7 +596,7 @@ def stored_action(name: str) -> str:
 
 
 def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> RankerSpec:
-    """Return a specification whose representation is given in that field only, and not in the recipe.
+    """Return a specification whose representation is given in that field only, and not in the recipe; it has no other defaults.
 
     Parameters
     ----------
@@ -548,11 +614,16 @@ def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> Ranke
             "representation; give it once"
         )
     found = own or read_representation(default if given is None else given, spec.features)
-    if own is None and given is None and found.learns and algorithm.weights_follow_memory:
-        found = QueryScaled()  # the columns of such an algorithm must never change
+    never_change = algorithm.weights_follow_memory or not algorithm.linear  # the columns of such an algorithm
+    if own is None and given is None and found.learns and never_change:
+        found = QueryScaled()
     text = spec.algorithm if own is None else spell(algorithm.base)  # type: ignore[attr-defined]  # it has one
     written = write_representation(found, spec.features)
-    return msgspec.structs.replace(spec, algorithm=text, representation=written)
+    imitate = spec.imitate
+    if imitate is None:
+        new = spec.guard is not None and spec.start is None and spec.mode == "learn"
+        imitate = IMITATE if new and LogLearner.supports(algorithm) else 0
+    return msgspec.structs.replace(spec, algorithm=text, representation=written, imitate=imitate)
 
 
 def _gives_representation(spec: RankerSpec) -> bool:
@@ -615,6 +686,7 @@ def _check(spec: RankerSpec) -> None:
             "a shadow shows your own order, so there is nothing to guard; give it no guard, or the mode learn"
         )
     whole_number("seed", spec.seed, 0, (1 << 63) - 1)
+    whole_number("imitate", spec.imitate or 0, 0, MAX_IMITATE)
     if len(spec.actions) > MAX_ACTIONS:
         raise LimitExceeded(f"a ranker may have weights for at most {MAX_ACTIONS} actions, got {len(spec.actions):,}")
     for name, weight in spec.actions.items():
@@ -666,6 +738,7 @@ def initial_state(spec: RankerSpec, version_of: VersionOf) -> InitialState:
         return InitialState()
     _check_start(start)
     definition = Definition(spec, 0.0)
+    definition.algorithm.check_linear("it cannot start from weights, a model or another ranker")
     if start.weights is not None:
         found = InitialState(definition.packed_weights(start.weights))
     else:
@@ -686,7 +759,10 @@ def _start_model(start: Start, version_of: VersionOf) -> tuple[LinearModel, str]
     if start.ranker is None:
         return LinearModel.from_json(json.dumps(start.model)), "the model"
     other = version_of(start.ranker, start.version)
-    return other.definition.model(other.version, other.state), f"the ranker {start.ranker!r}"
+    model = other.definition.model(other.version, other.state)
+    if not isinstance(model, LinearModel):
+        raise InvalidValue(f"start: the ranker {start.ranker!r} is not linear, so no other ranker can start from it")
+    return model, f"the ranker {start.ranker!r}"
 
 
 def _state_of_model(model: LinearModel, source: str, definition: Definition) -> InitialState:

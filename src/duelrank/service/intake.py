@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -16,7 +17,7 @@ from duelrank.core.types import Features
 from duelrank.core.validation import whole_number
 from duelrank.representation import Fixed, MinMax
 from duelrank.service import log
-from duelrank.service.definition import CLICK, Definition, stored_action
+from duelrank.service.definition import CLICK, MAX_ACTION_NAME, Definition, stored_action
 from duelrank.service.http import schema
 from duelrank.service.settings import Observer, Settings
 from duelrank.storage import Event, NewEvent, Receipt
@@ -26,6 +27,12 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 # Documents
+
+
+class DocumentArray(schema.DocumentTable, frozen=True, gc=False, kw_only=True):
+    """Candidates whose features are an array of finite numbers already, (n_documents, n_features)."""
+
+    array: Features
 
 
 class FeatureTroubles:
@@ -68,10 +75,11 @@ class DocumentReader:
         self, given: Sequence[schema.Document] | schema.DocumentTable, troubles: FeatureTroubles
     ) -> tuple[list[str], Features]:
         """Return the ids and the features, which are read-only."""
+        read = isinstance(given, DocumentArray)
         if isinstance(given, schema.DocumentTable):
             ids = given.ids
             self._check_ids(ids)
-            raw = self._table(given)
+            raw = self._array(given) if isinstance(given, DocumentArray) else self._table(given)
         else:
             ids = [document.id for document in given]
             self._check_ids(ids)
@@ -79,7 +87,7 @@ class DocumentReader:
             raw = np.frombuffer(packed, "<f8").reshape(len(ids), -1)
         if self._single:
             raw = _rounded(raw)
-        if not math.isfinite(raw.sum()) and not (finite := np.isfinite(raw)).all():
+        if (self._single or not read) and not math.isfinite(raw.sum()) and not (finite := np.isfinite(raw)).all():
             self._refuse(ids, raw, finite, troubles)
         if self._range is not None:
             low, high = self._range
@@ -105,6 +113,11 @@ class DocumentReader:
         except UnicodeEncodeError as error:
             raise InvalidValue(f"the id of a document must be valid Unicode: {error}") from None
 
+    def _array(self, given: DocumentArray) -> Features:
+        if given.array.shape[1] != len(self._names):
+            raise self._wrong_length(given.ids[0], given.array.shape[1])
+        return given.array
+
     def _table(self, given: schema.DocumentTable) -> Features:
         """Return the features of a compact request."""
         kind = np.dtype("<f4" if given.type == "float32" else "<f8")
@@ -121,12 +134,14 @@ class DocumentReader:
         if isinstance(given, dict):
             given = self._dense(document, given, troubles)
         elif len(given) != len(self._names):
-            expected, found = len(self._names), len(given)
-            raise ShapeMismatch(f"the ranker has {expected} features, document {document.id!r} has {found}")
+            raise self._wrong_length(document.id, len(given))
         try:
             return self._pack(*given)
         except (struct.error, OverflowError) as error:
             raise InvalidValue(f"the features of document {document.id!r} must be numbers: {error}") from None
+
+    def _wrong_length(self, id: str, n_features: int) -> ShapeMismatch:
+        return ShapeMismatch(f"the ranker has {len(self._names)} features, document {id!r} has {n_features}")
 
     def _dense(self, document: schema.Document, given: Mapping[str, float], troubles: FeatureTroubles) -> list[float]:
         row = [0.0] * len(self._names)
@@ -188,13 +203,52 @@ class InView(schema.FeedbackEvent, frozen=True):
     document: str = ""
 
 
+class FeedbackTroubles:
+    """Remembers a few examples of feedback without effect, by reason; its size is bounded."""
+
+    max_examples = 3
+
+    def __init__(self) -> None:
+        self._examples: dict[str, tuple[str, ...]] = {}
+
+    def add(self, reason: str, *examples: str) -> None:
+        """Note examples of a reason: "action", "document" or "impression"."""
+        known = self._examples.get(reason, ())
+        if len(known) < self.max_examples:
+            named = (each if len(each) <= MAX_ACTION_NAME else f"{each[:MAX_ACTION_NAME]}…" for each in examples)
+            self._examples[reason] = tuple(dict.fromkeys((*known, *named)))[: self.max_examples]
+
+    def add_all(self, other: FeedbackTroubles) -> None:
+        """Note the examples of another one."""
+        for reason, examples in other._examples.items():
+            self.add(reason, *examples)
+
+    def sentences(self, actions: Collection[str]) -> list[str]:
+        """Return one sentence for each reason; actions that have a weight by now are left out."""
+        listed = {reason: ", ".join(map(repr, examples)) for reason, examples in self._examples.items()}
+        listed["action"] = ", ".join(repr(each) for each in self._examples.get("action", ()) if each not in actions)
+        weighed = f"actions of this ranker have weights for: {', '.join(actions) or 'nothing'}"
+        told = {
+            "action": ("an action without a weight has no effect", weighed),
+            "document": (
+                "a click on a document that was not shown has no effect",
+                "send the ids in the answer of rank",
+            ),
+            "impression": (
+                "feedback on an unknown impression has no effect",
+                "send the impression_id of the answer of rank",
+            ),
+        }
+        return [f"{what}: {listed[reason]}; {hint}" for reason, (what, hint) in told.items() if listed.get(reason)]
+
+
 class FeedbackIntake:
     """Validates some feedback events of one request; each is counted once.
 
     Parameters
     ----------
-    name
-        Name of the ranker.
+    definition
+        Definition of the ranker.
     events
         The events.
     first
@@ -207,20 +261,24 @@ class FeedbackIntake:
         Limits of the service.
     salt
         Salt of the hashes of user ids.
+    troubles
+        Receives examples of feedback without effect.
     """
 
     def __init__(
         self,
-        name: str,
+        definition: Definition,
         events: Sequence[schema.FeedbackEvent | Rejected],
         first: int,
         impressions: Mapping[str, log.CachedImpression | None],
         time: float,
         settings: Settings,
-        salt: bytes | None = None,
+        salt: bytes | None,
+        troubles: FeedbackTroubles,
     ) -> None:
-        self._name, self._impressions, self._time, self._settings = name, impressions, time, settings
-        self._salt = salt or b""
+        self._name, self._actions = definition.spec.name, definition.spec.actions
+        self._impressions, self._time, self._settings = impressions, time, settings
+        self._salt, self._troubles = salt or b"", troubles
         #: The events to append.
         self.new: list[NewEvent] = []
         #: Ids of events about closed impressions: duplicates, or too late.
@@ -239,6 +297,7 @@ class FeedbackIntake:
         impression = self._impressions.get(event.impression_id)
         if impression is None:
             self._unknown += 1
+            self._troubles.add("impression", event.impression_id)
             return
         key = event.event_id if event.event_id is not None else content_id(event)
         if impression.closed or impression.body is None:
@@ -262,6 +321,7 @@ class FeedbackIntake:
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             reason = f"not shown in this impression: {', '.join(map(repr, missing[:3]))}{more}"
+            self._troubles.add("document", missing[0])
             self._invalid.append(schema.Invalid(index, event.event_id, reason))
         return sorted({places[id] for id in event.clicks if id in places})
 
@@ -276,6 +336,8 @@ class FeedbackIntake:
         if len(key) > self._settings.max_id:
             raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
         user, action = self._user(event.user_id), stored_action(event.action)
+        if clicks and event.action not in self._actions:
+            self._troubles.add("action", event.action)
         body = log.pack(log.StoredFeedback(event.impression_id, clicks, examined, event.time, user, action))
         stored = NewEvent(self._name, log.FEEDBACK, key, self._time, body)
         self._feedback.append(len(self.new))
@@ -294,10 +356,12 @@ class FeedbackIntake:
             return b""
         return blake2b(id.encode("utf-8", "surrogatepass"), key=self._salt, digest_size=8).digest()
 
-    def settle(self, receipts: Sequence[Receipt] | None) -> None:
-        """Mark the impressions that were not closed in the log as open again; None if nothing was appended."""
-        for place, impression in self._closing:
-            impression.closed = receipts is not None and receipts[place].number > 0
+    def settle(self, appended: asyncio.Future[list[Receipt]]) -> None:
+        """Mark the impressions that were not closed in the log as open again, once, given the future of the append."""
+        failed = appended.cancelled() or appended.exception() is not None
+        closing, self._closing = self._closing, []
+        for place, impression in closing:
+            impression.closed = not failed and appended.result()[place].number > 0
 
     def count(self, receipts: Sequence[Receipt], known: Mapping[str, Event]) -> schema.FeedbackCounts:
         """Return the counts, given the receipts of the log, and the late events that the log already has."""

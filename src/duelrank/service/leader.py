@@ -1,41 +1,54 @@
-"""The background thread of a service: one process, the leader, reads the event log, applies it and publishes versions.
-
-Other processes follow: they serve what the leader has published.
-"""
+"""The leader: the one process that reads the event log, applies it and publishes versions; `follower` has the others."""
 
 from __future__ import annotations
 
 import logging
 import os
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from threading import Event as Flag
 from threading import Thread
 from time import perf_counter, sleep
+from typing import Protocol
 
 from duelrank.core.compiling import kernel_folder
 from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreLocked
-from duelrank.core.types import Features
 from duelrank.evidence import Guard
 from duelrank.service import log
+from duelrank.service.channel import Beat, LearnerChannel, Look
 from duelrank.service.definition import Definition, GuardEvent, RankerSpec, hash63, normalized
+from duelrank.service.follower import RETRY_SECONDS, Closer, Follower
 from duelrank.service.history import MAX_POINTS, STEPS, block_kind
-from duelrank.service.machine import ClosedImpression, FetchImpression, Machine, Status
-from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, newest_checkpoint
+from duelrank.service.machine import ClosedImpression, Machine
+from duelrank.service.rankers import (
+    Notifier,
+    Ranker,
+    Rankers,
+    StoredStep,
+    Version,
+    VersionStore,
+    new_events,
+    newest_checkpoint,
+)
 from duelrank.service.retention import Capacity, Retention
-from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Settings
+from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Observer, Settings
 from duelrank.service.views import event_sentence, guard_info
 from duelrank.service.webhooks import Webhooks
 from duelrank.storage import Event, Lease, NewEvent, Storage
 
 logger = logging.getLogger("duelrank.service")
 
-LEASE = "learner"
+#: Leases: of the leader; and on a store that is for one process that serves, of that process.
+LEASE, SERVING = "learner", "serving"
+ONE_SERVER = (
+    "another process serves from this store, and a SQLite store is for one process; stop the other one first, or use PostgreSQL "
+    "for several processes"
+)
 #: Seconds: to collect some events before they are read; between two attempts to become the leader; between two heartbeats of the
-#: leader; after a failure.
-GATHER_SECONDS, ELECTION_SECONDS, HEARTBEAT_SECONDS, RETRY_SECONDS = 0.01, 1.0, 1.0, 1.0
+#: leader.
+GATHER_SECONDS, ELECTION_SECONDS, HEARTBEAT_SECONDS = 0.01, 1.0, 1.0
 #: The number of events that are read at once, and of impressions that are closed at once.
 BATCH = 500
 #: Seconds of learning after which other threads may run.
@@ -50,72 +63,28 @@ TIDY_AGAIN_SECONDS = 1.0
 STATUS_SECONDS, HISTORY_SECONDS = 0.5, 2.0
 #: The maximum number of characters of the stored reason of a failure.
 MAX_REASON = 500
+#: Seconds between two messages of a learner that works.
+BEAT_SECONDS = 0.5
 
 
 class Overtaken(StorageFailure):
     """Another leader has overtaken this one and has removed data that this one needs, so it cannot continue."""
 
 
-class Background(ABC):
-    """The background thread of a service.
+class Bell(Protocol):
+    """Wakes a thread, such as a `threading.Event`."""
 
-    Parameters
-    ----------
-    storage
-        The store.
-    settings
-        Settings of the service.
-    rankers
-        Rankers of the service; their changes are notified when `ready` or `failure` has changed.
-    """
+    def set(self) -> None:
+        """Wake it."""
 
-    def __init__(self, storage: Storage, settings: Settings, rankers: Rankers) -> None:
-        self._storage, self._settings, self._rankers = storage, settings, rankers
-        self._stop = Flag()
-        self._thread = Thread(target=self._run, name="duelrank-learner", daemon=True)
-        #: Whether all rankers were restored.
-        self.ready = False
-        #: What currently fails, None if nothing does; it is tried again every second.
-        self.failure: Exception | None = None
-        #: Why the newest checkpoints could not be saved at the end.
-        self.unsaved: Exception | None = None
+    def clear(self) -> None:
+        """Let the next `wait` wait."""
 
-    @property
-    def leads(self) -> bool:
-        """Whether this process is the leader."""
-        return False
-
-    @property
-    @abstractmethod
-    def applied(self) -> int | None:
-        """The number of the last event that was applied; None if another process applies them."""
-
-    @abstractmethod
-    def claim(self) -> None:
-        """Acquire a store that is for one process; raise `StoreLocked` if another process has it."""
-
-    def start(self, appender: log.Appender) -> None:
-        """Start the thread; the appender is that of the service's event loop."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop, after what was learned is saved."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    @abstractmethod
-    def _run(self) -> None:
-        """Work until `stop` is called."""
-
-    def _report(self, ready: bool, failure: Exception | None) -> None:
-        changed = (ready, failure) != (self.ready, self.failure)
-        self.ready, self.failure = ready, failure
-        if changed:
-            self._rankers.changes.notify()
+    def wait(self, seconds: float) -> object:
+        """Wait until it is set, for at most some seconds."""
 
 
-class Leader(Background):
+class Leader(Follower):
     """Leads if it can acquire the lease; otherwise it follows, and tries again at intervals.
 
     Parameters
@@ -128,7 +97,11 @@ class Leader(Background):
         The newest impressions of this process.
     tail
         The newest events of this process.
+    channel
+        Messages from and to the processes that serve, if this one only learns.
     """
+
+    _task = "learning"
 
     def __init__(
         self,
@@ -138,15 +111,19 @@ class Leader(Background):
         clock: Clock,
         recent: log.ImpressionCache,
         tail: log.Tail,
+        channel: LearnerChannel | None = None,
     ) -> None:
         super().__init__(storage, settings, rankers)
         self._clock, self._recent, self._tail = clock, recent, tail
+        self._channel, self._followed = channel, storage.shared or channel is not None
+        self._woken: Bell = channel or Flag()
+        self._cold = list(settings.warm_up)  # recipes that are not compiled yet
+        tail.changed = self._woken
         self._webhooks = Webhooks(private=settings.private_webhooks)
-        self._appender: log.Appender | None = None
+        self._closer: Closer | None = None
         self._term: Term | None = None
         self._lease: Lease | None = None
         self._asked_at = clock.monotonic() - 1e9
-        self._seen: dict[tuple[str, str], tuple[int, int]] = {}
         self._lease_lost = Flag()
         self._heartbeat = Thread(target=self._beat, name="duelrank-heartbeat", daemon=True)
 
@@ -162,25 +139,22 @@ class Leader(Background):
         return None if term is None else term.applied
 
     def claim(self) -> None:
-        """Acquire a store that is for one process; raise `StoreLocked` if another process has it."""
+        """Acquire a store that only one process may learn from; raise `StoreLocked` if another process has it."""
         if self._storage.shared or self._lease is not None:
             return
         self._lease = self._storage.leases.acquire(LEASE)
         if self._lease is None:
-            raise StoreLocked(
-                "another process serves from this store, and a SQLite store is for one process; stop the other one first, or use "
-                "PostgreSQL for several processes"
-            )
+            raise StoreLocked(ONE_SERVER)
 
-    def start(self, appender: log.Appender) -> None:
-        """Start the threads; the appender is that of the service's event loop."""
-        self._appender = appender
-        super().start(appender)
+    def start(self, closer: Closer) -> None:
+        """Start the threads; impressions are closed by the closer."""
+        self._closer = closer
+        super().start(closer)
         self._heartbeat.start()
 
     def wake(self) -> None:
         """Look for new events at once."""
-        self._tail.changed.set()
+        self._woken.set()
 
     def stop(self) -> None:
         """Stop, after what was learned is saved."""
@@ -192,49 +166,57 @@ class Leader(Background):
         self._step_down()
         self._webhooks.close()
 
-    def _warm_up(self) -> None:
-        """Compile the recipes of the settings, unless the cache has them."""
-        began, folder, recipes = perf_counter(), kernel_folder(), self._settings.warm_up
+    def _warm_up(self, at_most: int) -> None:
+        """Compile some recipes of the settings, unless the cache has all of them; a failure is no reason not to work."""
+        folder, recipes = kernel_folder(), self._settings.warm_up
         done = None if folder is None else folder / f"warmed-{hash63(' '.join((*recipes, DEFAULT_REPRESENTATION))):x}"
-        if not recipes or (done is not None and done.exists()):
-            return
-        for recipe in recipes:
-            spec = normalized(RankerSpec("warm-up", recipe, ("a", "b")), DEFAULT_REPRESENTATION)
-            Definition(spec, 0.0).warm_up()
-        logger.info("compiled kernels of %s in %.1f s", ", ".join(recipes), perf_counter() - began)
-        if done is not None:
-            done.touch()
-
-    def _run(self) -> None:
+        if self._cold and done is not None and done.exists():
+            self._cold = []
+        now, self._cold = self._cold[:at_most], self._cold[at_most:]
         try:
-            self._warm_up()
+            for recipe in now:
+                began, spec = perf_counter(), RankerSpec("warm-up", recipe, ("a", "b"))
+                Definition(normalized(spec, DEFAULT_REPRESENTATION), 0.0).warm_up()
+                logger.info("compiled kernels of %s in %.1f s", recipe, perf_counter() - began)
+            if now and not self._cold and done is not None:
+                done.touch()
         except Exception as error:
             logger.warning("could not compile in advance: %s", error)
+
+    def _run(self) -> None:
+        if self._channel is None:  # the first request must not wait
+            self._warm_up(len(self._cold))
         while not self._stop.is_set():
-            pause = 0.0
-            try:
-                more = self._cycle()
-                self._report(True, None)
-                pause = 0.0 if more else self._settings.poll_every
-            except Overtaken as error:
-                logger.warning("%s", error)
-                self._step_down()
-                self._asked_at -= ELECTION_SECONDS
-            except Exception as error:
-                self._fail(error)
-            self._pause(pause)
+            self._pause(self._attempt())
         self._finish()
+
+    def _attempt(self) -> float:
+        """Lead or follow once, whatever happens; return the number of seconds until the next time."""
+        try:
+            more = self._cycle()
+            self._report(True, None)
+        except Overtaken as error:
+            logger.warning("%s", error)
+            self._step_down()
+            self._asked_at -= ELECTION_SECONDS
+            return 0.0
+        except Exception as error:
+            self._fail(error)
+            return 0.0
+        if self._cold and not more:  # a learner without anything to learn prepares for rankers that are created later
+            self._warm_up(1)
+        return 0.0 if more or self._cold else self._settings.poll_every
 
     def _pause(self, seconds: float) -> None:
         """Wait until there is something to do."""
         if self.failure is not None:
             self._stop.wait(RETRY_SECONDS)
         elif seconds and self.leads:
-            self._tail.changed.wait(seconds)
+            self._woken.wait(seconds)
             self._stop.wait(GATHER_SECONDS)
         elif seconds:
             self._stop.wait(seconds)
-        self._tail.changed.clear()  # events from here on wake the next pause
+        self._woken.clear()  # events from here on wake the next pause
 
     def _beat(self) -> None:
         """Renew the lease and report the lag, in a separate thread: a long computation must not look like a leader that hangs."""
@@ -252,21 +234,21 @@ class Leader(Background):
 
     def _fail(self, error: Exception) -> None:
         """Report a failure; unless it is the store's, restore the machines from the store."""
-        if type(error) is not type(self.failure):
-            trace = None if isinstance(error, StorageFailure) else error
-            logger.error("learning has stopped, and is tried again every second: %s", error, exc_info=trace)
-            self._rankers.observer.failed("", "store" if isinstance(error, StorageFailure) else "background")
-        self._report(self.ready, error)
+        super()._fail(error)
         if not isinstance(error, StorageFailure):
             self._step_down()
 
     def _cycle(self) -> bool:
         """Lead or follow once; return whether there is more to do at once."""
         self._elect()
-        if self._term is not None:
-            return self._term.step()
-        self._follow()
-        return False
+        if self._term is None:
+            self._follow()
+            return False
+        more = self._term.step()
+        if self._channel is not None:
+            while self._channel.wanted_steps:
+                self._term.save_last_step(self._channel.wanted_steps.pop())
+        return more
 
     def _elect(self) -> None:
         """Become the leader if there is none, and stop leading if the lease was lost."""
@@ -288,10 +270,10 @@ class Leader(Background):
         self._asked_at = now
 
     def _begin_term(self) -> None:
-        assert self._appender is not None
+        assert self._closer is not None
         self._follow()  # what others have published can be served while the rest is restored
         parts = (self._storage, self._settings, self._rankers, self._clock, self._recent, self._tail)
-        term = Term(*parts, self._appender, self._webhooks)
+        term = Term(*parts, self._closer, self._webhooks, self._followed)
         term.restore()
         self._term = term
         self._rankers.observer.leading(True)
@@ -305,26 +287,6 @@ class Leader(Background):
         if lease is not None:
             lease.release()
 
-    def _follow(self) -> None:
-        """Serve what the leader has published, and read how far it has come; reads only what has changed."""
-        self._rankers.refresh()
-        for kind, load in ((log.VERSION, self._load_version), (log.STATUS, self._load_status)):
-            for name, number in self._storage.snapshots.newest(kind).items():
-                ranker = self._rankers.by_name.get(name)
-                if ranker is not None and self._seen.get((kind, name)) != (ranker.created.number, number):
-                    load(name, ranker)
-                    self._seen[kind, name] = (ranker.created.number, number)  # only now: the store may have failed
-
-    def _load_version(self, name: str, ranker: Ranker) -> None:
-        newest = VersionStore(self._storage, ranker.created).load()
-        if newest is not None:
-            self._rankers.serve(name, newest)
-
-    def _load_status(self, name: str, ranker: Ranker) -> None:
-        found = self._storage.snapshots.load(name, log.STATUS)
-        if found is not None:
-            ranker.status = log.unpack(found.body, Status)
-
     def _finish(self) -> None:
         try:
             self.unsaved = self.failure if self._term is None else None
@@ -335,11 +297,64 @@ class Leader(Background):
             logger.warning("stopped before everything was saved; the next start does the rest: %s", error)
 
 
+class _Wake(Notifier):
+    """Makes the processes that serve look at the store."""
+
+    def __init__(self, channel: LearnerChannel) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def notify(self) -> None:
+        self._channel.broadcast(Look())
+
+
+def learn(
+    storage: Storage,
+    settings: Settings,
+    channel: LearnerChannel,
+    observer: Observer,
+    stopped: Callable[[float], bool],
+    when_ready: Callable[[], None] = lambda: None,
+) -> Exception | None:
+    """Learn for the processes that serve, until stopped; return why the newest checkpoints could not be saved, if so.
+
+    Parameters
+    ----------
+    storage, settings, channel
+        As in `Leader`.
+    observer
+        Receives the events of learning.
+    stopped
+        Waits for at most some seconds, and returns whether to stop.
+    when_ready
+        Called when all rankers are restored.
+    """
+    rankers = Rankers(storage)
+    rankers.observer, rankers.changes = observer, _Wake(channel)
+    leader = Leader(storage, settings, rankers, Clock(), log.ImpressionCache(0), log.Tail(), channel)
+    leader.start(channel)
+    announced = False
+    try:
+        while not stopped(BEAT_SECONDS):
+            failure = leader.failure
+            if failure is not None and not leader.ready and not getattr(failure, "retryable", False):
+                raise failure
+            if leader.learning:
+                channel.broadcast(Beat())
+            if leader.ready and not announced:
+                when_ready()
+                announced = True
+    finally:
+        leader.stop()
+    return leader.unsaved
+
+
 class RankerProgress:
     """The progress of one ranker through the log: its machine, and what the leader has to remember with it."""
 
-    def __init__(self, created: Definition, machine: Machine, started: float) -> None:
-        self.created, self.machine, self.unsaved_events, self.saved_at = created, machine, 0, started
+    def __init__(self, created: Definition, machine: Machine, lists: log.ListReader, started: float) -> None:
+        self.created, self.machine, self.lists = created, machine, lists
+        self.unsaved_events, self.saved_at = 0, started
         self.published_at, self.urgent, self.announced_version = started - 1e9, False, 0
         self.failed: dict[int, str] = {}  # reasons of failures by event, which are not in the log yet
         self.unsaved_version: Version | None = None
@@ -348,7 +363,7 @@ class RankerProgress:
         self.status_number, self.status_at = -1, started - 1e9
         self.history_number, self.history_at = -1, started - 1e9
         self.reported_guard: Guard | None = None
-        self.guard_at, self.warned = started - 1e9, False
+        self.guard_at, self.warned, self.reported_imitates = started - 1e9, False, False
 
 
 class Term:
@@ -360,10 +375,12 @@ class Term:
     ----------
     storage, settings, rankers, clock, recent, tail
         As in `Leader`.
-    appender
-        Appender of the service's event loop.
+    closer
+        Closes overdue impressions.
     webhooks
         Sends events of guards.
+    followed
+        Whether other processes serve what this one publishes.
     """
 
     def __init__(
@@ -374,13 +391,14 @@ class Term:
         clock: Clock,
         recent: log.ImpressionCache,
         tail: log.Tail,
-        appender: log.Appender,
+        closer: Closer,
         webhooks: Webhooks,
+        followed: bool = False,
     ) -> None:
         self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
-        self._recent, self._tail, self._appender, self._webhooks = recent, tail, appender, webhooks
+        self._recent, self._tail, self._closer, self._webhooks = recent, tail, closer, webhooks
+        self._followed = followed
         self._progress: dict[str, RankerProgress] = {}
-        self._others = log.ImpressionCache(settings.recent)  # impressions that other processes have made
         self._retention = Retention(storage, settings)
         self._capacity = Capacity(storage, clock, rankers)
         #: The number of the last event that was applied.
@@ -417,15 +435,14 @@ class Term:
     def _begin(self, name: str, ranker: Ranker, last: int) -> None:
         """Restore one ranker from its newest checkpoint and the events since."""
         versions = VersionStore(self._storage, ranker.created)
-        features = partial(log.read_features, self._storage, name)
-        fetch = self._fetch_impression(name, ranker.created.number)
-        machine = Machine(ranker.created, fetch, versions.state, fetch_features=features)
+        lists = log.ListReader(self._storage, name, partial(self._recent.get, ranker.created.number))
+        machine = Machine(ranker.created, lists.impression, versions.state, fetch_features=lists.features)
         if (body := newest_checkpoint(self._storage, name)) is not None:
             machine.restore(body)
-        progress = RankerProgress(ranker.created, machine, self._clock.monotonic())
+        progress = RankerProgress(ranker.created, machine, lists, self._clock.monotonic())
         time = ranker.created.created
         announced = self._storage.snapshots.load(name, log.LAST_ANNOUNCED)
-        for event in new_events(self._storage.log, name, machine, last):
+        for event in new_events(self._storage.log, name, machine, last, lists):
             guard = machine.guard
             self._apply(name, progress, event)
             progress.unsaved_events += 1
@@ -443,30 +460,13 @@ class Term:
         self._progress[name] = progress
         ranker.machine = machine
 
-    def _fetch_impression(self, name: str, created: int) -> FetchImpression:
-        def fetch(id: str, number: int) -> tuple[log.StoredImpression, Features] | None:
-            recent = self._recent.get(created, id)
-            if recent is not None and recent.number == number and recent.body is not None and recent.attachment:
-                return recent.body, log.unpack_features(recent.attachment)
-            read = self._others.get(created, id)
-            if read is not None and read.number == number and read.body is not None:
-                body = read.body
-            else:
-                event = self._storage.log.find(name, log.IMPRESSION, [id]).get(id)
-                if event is None or not event.body:
-                    return None
-                body = log.unpack(event.body, log.StoredImpression)
-            features = log.read_features(self._storage, name, number)
-            return None if features is None else (body, features)
-
-        return fetch
-
     # Reading and applying
 
     def step(self) -> bool:
         """Apply new events, and do what is due; return whether there may be more to do at once."""
         self._save_versions()
         found = self._tail.read(self._storage.log, self.applied, BATCH)
+        self._expect(found)
         started = perf_counter()
         for event in found:
             self._apply_event(event)
@@ -481,6 +481,15 @@ class Term:
             self.tidy()
         return published or bool(found)
 
+    def _expect(self, events: list[Event]) -> None:
+        """Let each ranker prepare for its events among those that are applied next."""
+        by_ranker: dict[str, list[Event]] = {}
+        for event in events:
+            by_ranker.setdefault(event.ranker, []).append(event)
+        for name, own in by_ranker.items():
+            if (progress := self._progress.get(name)) is not None:
+                progress.lists.expect(own, progress.machine.has_feedback)
+
     def _apply_event(self, event: Event) -> None:
         if event.ranker == log.RANKERS:
             self._apply_creation(event)
@@ -494,10 +503,6 @@ class Term:
         if progress.machine.definition.spec.close_after != before.spec.close_after:
             self._set_deadlines(progress)
         if event.kind == log.IMPRESSION:
-            created = progress.created.number
-            if self._recent.get(created, event.key) is None:
-                body = log.unpack(event.body, log.StoredImpression)
-                self._others.put(created, event.key, log.CachedImpression(event.number, body))
             progress.deadlines[event.key] = self._deadline(progress.machine, event.time)
         elif event.kind == log.PUBLISHED:
             progress.unsaved_version = Version.of(progress.machine, event.time)
@@ -543,6 +548,8 @@ class Term:
             logger.error("%s", closed.failure)
             observer.failed(name, "learn")
         observer.closed(name, closed.outcome, closed.norm, closed.clicks, closed.reciprocal_rank)
+        if closed.skipped:
+            observer.skipped(name, closed.skipped)
         if closed.vote:
             observer.guard_list(name, closed.vote)
 
@@ -574,8 +581,8 @@ class Term:
             step, block = done[0]
             kind, (seconds, points) = block_kind(step), STEPS[step]
             begun = float(block.points[0].at * seconds)
-            self._storage.snapshots.save(name, kind, block.number, begun, log.pack(block))
-            self._storage.snapshots.prune(name, kind, MAX_POINTS // points + 1)
+            keep = MAX_POINTS // points + 1
+            self._storage.snapshots.save(name, kind, block.number, begun, log.pack(block), keep)
             del done[0]
 
     def _publish(self) -> bool:
@@ -626,14 +633,13 @@ class Term:
             event = "resume"
         else:
             return
-        info = guard_info(name, machine.version, after)
+        info = guard_info(machine.definition.spec, machine.version, machine.status)
         level = logging.ERROR if event == "alarm" else logging.INFO
         logger.log(level, f"guard of {name!r}: {event_sentence(event, info)}")
         self._rankers.observer.guard_event(name, event, info)
         if (address := info.guard.webhook or self._settings.webhook) is not None:
             self._webhooks.send(address, event, info)
-        self._storage.snapshots.save(name, log.LAST_ANNOUNCED, machine.number, self._clock.time(), b"")
-        self._storage.snapshots.prune(name, log.LAST_ANNOUNCED, 1)
+        self._storage.snapshots.save(name, log.LAST_ANNOUNCED, machine.number, self._clock.time(), b"", keep=1)
 
     # Regular work
 
@@ -647,7 +653,7 @@ class Term:
             progress = self._progress[name]
             self._close_overdue(name, progress)
             self._checkpoint(name, progress)
-            if self._storage.shared:
+            if self._followed:
                 self._save_status(name, progress)
             self._report_guard(name, progress)
             self._rankers.observer.open_impressions(name, len(progress.machine.open))
@@ -681,7 +687,7 @@ class Term:
             progress.closing[id] = now + CLOSE_TIMEOUT
             due[id] = machine.open[id].number
         if due:
-            self._appender.close_impressions(name, progress.created.number, due, self._clock.time())
+            self._closer.close_impressions(name, progress.created.number, due, self._clock.time())
 
     def _checkpoint(self, name: str, progress: RankerProgress, now: bool = False) -> None:
         """Save a checkpoint at intervals, so that a restart has little to do."""
@@ -695,25 +701,33 @@ class Term:
 
     def _save_status(self, name: str, progress: RankerProgress) -> None:
         """Save for followers how far a ranker has come, and its recent history."""
-        now, machine = self._clock.monotonic(), progress.machine
+        now, time, machine = self._clock.monotonic(), self._clock.time(), progress.machine
         if machine.number != progress.status_number and now - progress.status_at >= STATUS_SECONDS:
-            self._storage.snapshots.save(name, log.STATUS, machine.number, self._clock.time(), log.pack(machine.status))
-            self._storage.snapshots.prune(name, log.STATUS, 1)
+            self._storage.snapshots.save(name, log.STATUS, machine.number, time, log.pack(machine.status), keep=1)
             progress.status_number, progress.status_at = machine.number, now
+            self._rankers.changes.notify()
         if machine.number != progress.history_number and now - progress.history_at >= HISTORY_SECONDS:
             body = log.pack(machine.history.copy(machine.step_end()))
-            self._storage.snapshots.save(name, log.HISTORY, machine.number, self._clock.time(), body)
-            self._storage.snapshots.prune(name, log.HISTORY, 1)
+            self._storage.snapshots.save(name, log.HISTORY, machine.number, time, body, keep=1)
             progress.history_number, progress.history_at = machine.number, now
+
+    def save_last_step(self, name: str) -> None:
+        """Save the last step of a ranker for followers; an empty one if it has learned from nothing."""
+        progress = self._progress.get(name)
+        if progress is not None:
+            step, number = progress.machine.last_step, progress.machine.number
+            body = b"" if step is None else log.pack(StoredStep.of(step))
+            self._storage.snapshots.save(name, log.LAST_STEP, number, self._clock.time(), body, keep=1)
 
     def _report_guard(self, name: str, progress: RankerProgress) -> None:
         """Pass changed evidence of a guard to the observer, at intervals, because computing it takes some time."""
-        now, guard = self._clock.monotonic(), progress.machine.guard
-        if guard is progress.reported_guard or now - progress.guard_at < STATUS_SECONDS:
+        now, machine, guard = self._clock.monotonic(), progress.machine, progress.machine.guard
+        same = guard is progress.reported_guard and machine.imitates == progress.reported_imitates
+        if same or now - progress.guard_at < STATUS_SECONDS:
             return
-        info = None if guard is None else guard_info(name, progress.machine.version, guard)
+        info = None if guard is None else guard_info(machine.definition.spec, machine.version, machine.status)
         self._rankers.observer.guard(name, info)
-        progress.reported_guard, progress.guard_at = guard, now
+        progress.reported_guard, progress.guard_at, progress.reported_imitates = guard, now, machine.imitates
         warnings = () if info is None else info.warnings
         if warnings and not progress.warned:
             logger.warning("guard of %r: %s", name, "; ".join(warnings))

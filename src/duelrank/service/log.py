@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import blake2b
+from itertools import islice
 from threading import Event as Flag
 from threading import local
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,7 +27,7 @@ from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.core.memory import flatten, nest
 from duelrank.core.registry import Part
 from duelrank.core.types import Features, State, frozen
-from duelrank.service.definition import Change, RankerSpec, converted
+from duelrank.service.definition import LIST_KINDS, Change, RankerSpec, converted
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
 
@@ -41,6 +42,7 @@ RANKERS = "_rankers"
 CREATED, DELETED, PURGED, SALT = "created", "deleted", "purged", "salt"
 #: Kinds of snapshots. A LAST_ANNOUNCED snapshot has no body: its number is that of the newest announced event of a guard.
 CHECKPOINT, VERSION, STATUS, HISTORY, LAST_ANNOUNCED = "checkpoint", "version", "status", "history", "told"
+LAST_STEP = "step"
 
 #: The version number of the format of bodies. Bodies without a number were written before there was one: they are of format 1, from
 #: which format 2 differs by the number only.
@@ -88,7 +90,7 @@ class StoredStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class StoredGuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The stored form of `GuardSpec`."""
+    """The stored form of `GuardSpec`. All fields are written; the defaults are those of the first format, not those of the API."""
 
     share: float = 0.1
     false_alarm_every: float = 1_000_000.0
@@ -116,6 +118,7 @@ class StoredSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retired: tuple[str, ...] = ()
     guard: StoredGuardSpec | None = None
     actions: dict[str, float] = msgspec.field(default_factory=lambda: {"click": 1.0})
+    imitate: int = 0
 
     @classmethod
     def of(cls, spec: RankerSpec) -> StoredSpec:
@@ -138,6 +141,7 @@ class StoredChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     retire_features: tuple[str, ...] = ()
     guard: StoredGuardSpec | msgspec.UnsetType | None = msgspec.UNSET
     actions: dict[str, float] | None = None
+    representation: str | dict[str, Any] | None = None
 
     @classmethod
     def of(cls, change: Change) -> StoredChange:
@@ -200,6 +204,7 @@ class StoredImpression(_Body, frozen=True, gc=False):
     missing: int = 0  # feature values
     out_of_range: int = 0
     names: bytes = b""
+    frozen: bool = False  # a greedy list of a frozen ranker
 
     @classmethod
     def of(
@@ -212,10 +217,16 @@ class StoredImpression(_Body, frozen=True, gc=False):
         missing: int = 0,
         out_of_range: int = 0,
         names: bytes = b"",
+        frozen: bool = False,
     ) -> StoredImpression:
         """Return the body for candidates with these ids, shown in this order."""
         shown, digest = [ids[document] for document in order], document_digest(ids)
-        return cls(version, shown, b"", order, list_kind, digest, teams, missing, out_of_range, names)
+        return cls(version, shown, b"", order, list_kind, digest, teams, missing, out_of_range, names, frozen)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the list, as the API names it."""
+        return "frozen" if self.frozen else LIST_KINDS[self.list_kind]
 
     @property
     def shown(self) -> list[str]:
@@ -275,11 +286,23 @@ class Evidence(_Body, frozen=True):
     losses: int
 
 
+class Fit(_Body, frozen=True):
+    """How well weights for another representation were fitted: the number of lists, and of pairs of documents that were compared.
+
+    ``share`` is the share of these pairs, of lists that were left out of the fit, that keep their order.
+    """
+
+    lists: int
+    pairs: int
+    share: float
+
+
 class Control(_Body, frozen=True):
     """A command: freeze, resume, rollback, pin, unpin, change or label of an operator; alarm or promote of the guard; or start.
 
-    Rollback and pin carry the state of the version, and the names of its features. Label keeps a version under a name; an empty
-    label ends that. Alarm and promote carry their evidence. Start records that a process begins to learn.
+    Rollback and pin carry the state of the version, the names of its features, and its representation as a change. A change of the
+    representation carries a state for it, and how well that was fitted. Label keeps a version under a name; an empty label ends
+    that. Alarm and promote carry their evidence. Start records that a process begins to learn.
     """
 
     action: str
@@ -289,6 +312,7 @@ class Control(_Body, frozen=True):
     features: tuple[str, ...] | None = None
     evidence: Evidence | None = None
     label: str = ""
+    fit: Fit | None = None
 
 
 # States, and digests
@@ -353,6 +377,8 @@ def document_digest(ids: list[str]) -> bytes:
 _LEVEL = 1
 #: Smaller tables are not compressed: the compressor releases the GIL, and getting it back takes longer than the compression saves.
 _SMALL = 16 << 10
+#: The bits of a double that single precision does not have.
+_DOUBLE = (1 << 29) - 1
 #: A damaged length must not allocate all memory.
 _MAX_TABLE_BYTES = 1 << 30
 
@@ -369,14 +395,21 @@ class _Table(msgspec.Struct, frozen=True, array_like=True):
 
 def pack_features(features: Features) -> bytes:
     """Return a table of features as bytes; in single precision if that loses nothing."""
-    with np.errstate(over="ignore"):
-        single = features.astype("<f4")
-    exact = bool((single == features).all())
-    table = single if exact else features.astype("<f8", copy=False)
+    single = _as_single(features)
+    table = features.astype("<f8", copy=False) if single is None else single
     n_documents, n_features = features.shape
     compressed = table.nbytes > _SMALL
     data = _compress(table.tobytes()) if compressed else table.tobytes()
-    return pack(_Table("<f4" if exact else "<f8", n_documents, n_features, data, compressed))
+    return pack(_Table("<f8" if single is None else "<f4", n_documents, n_features, data, compressed))
+
+
+def _as_single(features: Features) -> NDArray[np.float32] | None:
+    """Return features in single precision, None if that loses something."""
+    if np.bitwise_or.reduce(features[0].view(np.int64)) & _DOUBLE:  # the first document decides almost always
+        return None
+    with np.errstate(over="ignore"):
+        single = features.astype("<f4")
+    return single if (single == features).all() else None
 
 
 def unpack_features(attachment: bytes) -> Features:
@@ -408,6 +441,9 @@ def _decompress(data: bytes) -> bytes:
 
 # Reading
 
+#: Number of events that are read at once, backwards, and in all.
+READ_EVENTS, MAX_READ_EVENTS = 2000, 20_000
+
 
 def read_events(log: EventLog, name: str, after: int, up_to: int) -> Iterator[Event]:
     """Yield the events of a ranker with numbers above ``after``, up to ``up_to``."""
@@ -423,6 +459,25 @@ def read_chunks(log: EventLog, name: str, after: int, up_to: int, chunk: int = 1
         if len(found) < chunk:
             return
         after = found[-1].number
+
+
+def read_backwards(storage: Storage, name: str) -> Iterator[Event]:
+    """Yield the newest events of a ranker, newest first.
+
+    If the ranker has few of the events in a range of numbers, the next range is wider.
+    """
+    before, width, seen = storage.log.last_number(), READ_EVENTS, 0
+    while before > 0 and seen < MAX_READ_EVENTS:
+        after = max(0, before - width)
+        found = storage.log.read(after, READ_EVENTS, name)
+        if len(found) == READ_EVENTS and found[-1].number < before:  # the range has more: try a narrower one
+            width = max(READ_EVENTS, width // 4)
+            continue
+        found = [event for event in found if event.number <= before]
+        yield from reversed(found)
+        before, seen = after, seen + len(found)
+        if len(found) < READ_EVENTS // 4:
+            width *= 2
 
 
 def read_features(storage: Storage, ranker: str, number: int) -> Features | None:
@@ -441,6 +496,81 @@ def read_impression(storage: Storage, ranker: str, id: str) -> tuple[Event, Stor
     return None if features is None else (event, body, features)
 
 
+class ListReader:
+    """Reads the lists that the next events of a ranker close: all features that a block of events needs, at once.
+
+    Parameters
+    ----------
+    storage
+        The store.
+    ranker
+        Name of the ranker.
+    known
+        Returns an impression that is in memory by its id, None for others.
+    """
+
+    #: The number of lists whose features are read at once, and of impressions whose bodies wait for their closing in memory.
+    block, max_bodies = 64, 10_000
+
+    def __init__(
+        self, storage: Storage, ranker: str, known: Callable[[str], CachedImpression | None] = lambda id: None
+    ) -> None:
+        self._storage, self._ranker, self._known = storage, ranker, known
+        self._bodies: dict[str, bytes] = {}
+        self._due: dict[int, None] = {}  # numbers of the events whose features the next events need, in order
+        self._attachments: dict[int, bytes] = {}
+
+    def expect(self, events: Sequence[Event], has_feedback: Callable[[str], bool]) -> None:
+        """Prepare for events that are applied next; ``has_feedback`` says whether an open impression has any.
+
+        Features of impressions without feedback are not read, because nothing is learned from them.
+        """
+        self._due, self._attachments, clicked = {}, {}, set()
+        for event in events:
+            if event.kind == IMPRESSION:
+                self._bodies[event.key] = event.body
+            elif event.kind == FEEDBACK:
+                clicked.add(unpack(event.body, StoredFeedback).impression)
+            elif event.kind == CLOSED:
+                id = unpack(event.body, str)
+                known = self._known(id)
+                if (id in clicked or has_feedback(id)) and (known is None or not known.attachment):
+                    self._due[int(event.key)] = None
+            elif event.kind == LOGGED:
+                self._due[event.number] = None
+        while len(self._bodies) > self.max_bodies:
+            del self._bodies[next(iter(self._bodies))]
+
+    def impression(self, id: str, number: int) -> tuple[StoredImpression, Features] | None:
+        """Return an impression and its features; None if one of them is gone."""
+        known, waiting = self._known(id), self._bodies.pop(id, b"")
+        if known is not None and known.number == number and known.body is not None:
+            body = known.body
+            if known.attachment:
+                return body, unpack_features(known.attachment)
+        else:
+            if not waiting and (event := self._storage.log.find(self._ranker, IMPRESSION, [id]).get(id)) is not None:
+                waiting = event.body
+            if not waiting:
+                return None
+            body = unpack(waiting, StoredImpression)
+        features = self.features(number)
+        return None if features is None else (body, features)
+
+    def features(self, number: int) -> Features | None:
+        """Return the features that are attached to an event, None if they are gone."""
+        if number in self._due:
+            while number in self._due:  # those before it are not needed any more
+                del self._due[next(iter(self._due))]
+            if number not in self._attachments:
+                wanted = [number, *islice(self._due, self.block - 1)]
+                self._attachments = self._storage.log.attachments(self._ranker, wanted)
+            attachment = self._attachments.pop(number, None)
+        else:
+            attachment = self._storage.log.attachment(self._ranker, number)
+        return None if attachment is None else unpack_features(attachment)
+
+
 def closing_event(name: str, id: str, number: int, time: float, follows: bool = False) -> NewEvent:
     """Return the event that closes an impression; its key is the impression's number, so an impression is closed once."""
     return NewEvent(name, CLOSED, str(number), time, pack(id), follows=follows)
@@ -449,24 +579,34 @@ def closing_event(name: str, id: str, number: int, time: float, follows: bool = 
 # Appending
 
 
+class Settable(Protocol):
+    """What is set when events were appended, such as a `threading.Event`."""
+
+    def set(self) -> object:
+        """Note that there are new events."""
+
+
 class Tail:
     """The newest events that this process has appended, in memory, until the leader has read them; the store has all events."""
 
     max_events = 4000
     max_bytes = 32 << 20
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Settable | None = None) -> None:
         self._events: deque[Event] = deque(maxlen=self.max_events)
         self._bytes = 0
         #: Whether this process leads; otherwise nothing is remembered.
         self.enabled = False
         #: Set when events were appended.
-        self.changed = Flag()
+        self.changed: Settable = Flag() if changed is None else changed
 
     def add(self, events: Sequence[NewEvent], receipts: Sequence[Receipt]) -> None:
         """Remember appended events; called in the order of their numbers."""
-        if not self.enabled:
-            return
+        if self.enabled:
+            self._remember(events, receipts)
+        self.changed.set()
+
+    def _remember(self, events: Sequence[NewEvent], receipts: Sequence[Receipt]) -> None:
         for event, receipt in zip(events, receipts, strict=True):
             self._bytes += len(event.body)
             if receipt.new:
@@ -475,7 +615,6 @@ class Tail:
         if self._bytes > self.max_bytes:
             self._events.clear()
             self._bytes = 0
-        self.changed.set()
 
     def read(self, log: EventLog, after: int, limit: int) -> list[Event]:
         """Return the next events after a number, without a gap: from memory, or else from the store.
@@ -525,9 +664,12 @@ class Appender:
 
     def append(self, events: Sequence[NewEvent]) -> asyncio.Future[list[Receipt]]:
         """Submit events; the future is done when they are durable."""
+        future = self._loop.create_future()
+        if not events:
+            future.set_result([])
+            return future
         if not self._waiting:
             self._loop.call_soon(self._flush)
-        future = self._loop.create_future()
         self._events += events
         self._waiting.append((len(events), future))
         self._newest = future
@@ -552,6 +694,8 @@ class Appender:
             failed = future.cancelled() or future.exception() is not None
             for known in closed:
                 known.closed = not failed
+            if not failed:
+                self._recent.note_closed(ranker, impressions)
             self._tail.changed.set()
 
         done.add_done_callback(settle)
@@ -622,9 +766,13 @@ class ImpressionCache:
     A ranker is named by the number of the event that created it, so a new ranker of the same name has no impressions here.
     """
 
+    #: The number of the newest closed impressions that are remembered, for those that were being read when they were closed.
+    max_closed = 10_000
+
     def __init__(self, max_count: int, max_bytes: int = 64 << 20) -> None:
         self._max_count, self._max_bytes, self._bytes = max_count, max_bytes, 0
         self._known: dict[tuple[int, str], CachedImpression] = {}
+        self._closed: dict[int, None] = {}
 
     def get(self, ranker: int, id: str) -> CachedImpression | None:
         """Return an impression, None if it is not in the cache."""
@@ -635,11 +783,21 @@ class ImpressionCache:
         known = self._known.get((ranker, id))
         if known is not None:
             return known
+        impression.closed |= impression.number in self._closed
         self._known[ranker, id] = impression
         self._bytes += impression.size
         while len(self._known) > self._max_count or self._bytes > self._max_bytes:
             self._bytes -= self._known.pop(next(iter(self._known))).size
         return impression
+
+    def note_closed(self, ranker: int, impressions: dict[str, int]) -> None:
+        """Note that impressions, given by id and number, are closed in the log, also for those that are being read."""
+        for id, number in impressions.items():
+            self._closed[number] = None
+            if (known := self._known.get((ranker, id))) is not None:
+                known.closed = True
+        while len(self._closed) > self.max_closed:
+            del self._closed[next(iter(self._closed))]
 
     def __len__(self) -> int:
         return len(self._known)

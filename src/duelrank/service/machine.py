@@ -19,12 +19,12 @@ from duelrank.evidence.guard import Vote, outcome_of
 from duelrank.kernels.random import derive
 from duelrank.service import log
 from duelrank.service.definition import (
+    BASELINE,
     CLICK,
-    EXPLORED,
     GREEDY,
     GUARD,
+    LIST_KINDS,
     OLD,
-    SHADOW,
     Definition,
     Outcome,
     RankerSpec,
@@ -81,7 +81,7 @@ class Tally(msgspec.Struct, array_like=True, gc=False):
     """Counts of impressions, and of closed ones by their outcome.
 
     ``late`` counts feedback events that arrived after their impression was closed, ``backfilled`` the logged lists of other systems
-    that were learned from, and ``unused`` those that arrived too late for that.
+    that were learned from, and ``unused`` those that arrived too late for that. ``skipped_by_reason`` is replaced, never changed.
     """
 
     impressions: int = 0
@@ -92,6 +92,11 @@ class Tally(msgspec.Struct, array_like=True, gc=False):
     no_feedback: int = 0
     backfilled: int = 0
     unused: int = 0
+    skipped_by_reason: dict[str, int] = {}
+
+    def skip(self, reason: str) -> None:
+        """Count the reason why a closed list was not learned from."""
+        self.skipped_by_reason = {**self.skipped_by_reason, reason: self.skipped_by_reason.get(reason, 0) + 1}
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True):
@@ -103,6 +108,7 @@ class Status(msgspec.Struct, frozen=True, array_like=True):
     updates: int
     guard: Guard | None = None
     labels: dict[int, str] = {}
+    imitated: int = 0
 
 
 class StoredWatch(msgspec.Struct, array_like=True):
@@ -131,6 +137,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     history: HistoryState | None = None
     logged: bytes | None = None
     labels: dict[int, str] = {}
+    imitated: int = 0
 
     def forget_history(self) -> None:
         """Remove what only the history needs, which the oldest formats do not have."""
@@ -144,7 +151,8 @@ class _Checkpoint(msgspec.Struct, array_like=True):
 class ClosedImpression:
     """A closed impression: its outcome, the distance by which the weights moved, its clicks, and the reason of a failure.
 
-    ``vote`` is the outcome of a guard list for the learned ranker, "" for other lists.
+    ``vote`` is the outcome of a guard list for the learned ranker, "" for other lists; ``skipped`` is the reason why the ranker did
+    not learn from the list, "" if it did or if there was no feedback.
     """
 
     id: str
@@ -154,6 +162,7 @@ class ClosedImpression:
     reciprocal_rank: float
     failure: str | None = None
     vote: str = ""
+    skipped: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,11 +364,16 @@ class Machine:
         self.labels: dict[int, str] = {}  # of versions that an operator keeps; replaced, never changed
         self.watch, self.history = Watch(definition.spec.guard), Recorder(definition.number)
         self.tally, self.open = Tally(), dict[str, OpenImpression]()
-        self.logged: State | None = None  # learned from logged lists of other systems, until the first live one
+        self.logged: State | None = None  # learned from lists of other systems, until the first live one
+        self.imitated = 0  # lists of a log, or in the client's order, that were learned from while it imitates
         #: Numbers of the next events from which learning has failed before; `new_events` sets it.
         self.failures: Collection[int] = ()
         self.last_step: LearnedStep | None = None  # for `Service.last_step`; learning does not depend on it
         self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
+
+    def has_feedback(self, id: str) -> bool:
+        """Whether an impression is open and has feedback."""
+        return (impression := self.open.get(id)) is not None and impression.has_feedback
 
     def apply(self, event: Event) -> ClosedImpression | None:
         """Apply an event; events up to `number` are ignored."""
@@ -368,7 +382,7 @@ class Machine:
         closed = None
         self.history.begin_event(event.time, self.step_end)
         if event.kind == log.IMPRESSION:
-            self._apply_impression(event)
+            closed = self._apply_impression(event)
         elif event.kind == log.FEEDBACK:
             self._apply_feedback(log.unpack(event.body, log.StoredFeedback))
         elif event.kind == log.LOGGED:
@@ -387,16 +401,18 @@ class Machine:
         self.number = event.number
         return closed
 
-    def _apply_impression(self, event: Event) -> None:
+    def _apply_impression(self, event: Event) -> ClosedImpression | None:
         stored = log.unpack(event.body, log.StoredImpression)
         kind = stored.list_kind if stored.version > max(self.floor, self.version - VERSION_WINDOW - 1) else OLD
         if kind == GUARD and stored.version <= self.watch.floor:
             kind = OLD
+        failed = self._imitate(event) if kind == BASELINE and self.imitates and not self.frozen else None
         head = (event.number, event.time, stored.version, kind)
         self.open[event.key] = OpenImpression(*head, [], None, False, stored.teams, b"", len(stored.order))
         self.history.made(stored.list_kind, stored.missing, stored.out_of_range)
         self.references[stored.version] += 1
         self.tally.impressions += 1
+        return failed
 
     def _apply_feedback(self, feedback: log.StoredFeedback) -> None:
         impression = self.open.get(feedback.impression)
@@ -416,20 +432,32 @@ class Machine:
         if impression is None:
             return None
         outcome: Outcome
-        norm, failure = 0.0, None
+        norm, failure, reason = 0.0, None, ""
         if not impression.has_feedback:
             outcome = "no_feedback"  # it may never have been seen
-        elif self.frozen or self.watch.stepped_back or impression.list_kind not in (EXPLORED, SHADOW):
+        elif reason := self._reason_to_skip(impression.list_kind):
             outcome = "skipped"
         else:
             outcome, norm, failure = self._learn(id, impression, event)
         vote = self._vote(impression, event) if impression.list_kind == GUARD else ""
         setattr(self.tally, outcome, getattr(self.tally, outcome) + 1)
+        if reason:
+            self.tally.skip(reason)
         self.history.closed(impression.list_kind, impression.length, impression.clicks, outcome, vote)
         del self.open[id]  # last: if the store fails before, the event can be applied again
         self._release(impression.version)
         first = 1.0 / (impression.clicks[0] + 1) if impression.clicks else 0.0
-        return ClosedImpression(id, outcome, norm, len(impression.clicks), first, failure, vote)
+        return ClosedImpression(id, outcome, norm, len(impression.clicks), first, failure, vote, reason)
+
+    def _reason_to_skip(self, list_kind: int) -> str:
+        """Return why a list of this kind is not learned from now, "" if it is."""
+        if list_kind in (GUARD, BASELINE, OLD):
+            return LIST_KINDS[list_kind]
+        if self.frozen:
+            return "frozen"
+        if self.watch.stepped_back:
+            return "alarm"
+        return LIST_KINDS[GREEDY] if list_kind == GREEDY else ""
 
     def _learn(self, id: str, impression: OpenImpression, event: Event) -> tuple[Outcome, float, str | None]:
         """Learn from an impression; a failure is counted and changes nothing, here and in every replay."""
@@ -465,40 +493,71 @@ class Machine:
         if live or self.frozen or self.watch.stepped_back or body.names != self.definition.names_digest:
             self.tally.unused += 1  # it was accepted before that was the case
             return None
+        failed = self._learn_from_other(event, body)
+        self.tally.backfilled += failed is None
+        return failed
+
+    def _imitate(self, event: Event) -> ClosedImpression | None:
+        """Learn the order of a list that was shown as the client sent it; a list that fails is counted, too, so that this ends."""
+        failed = self._learn_from_other(event, None)
+        self.imitated += failed is not None
+        return failed
+
+    def _learn_from_other(self, event: Event, body: log.StoredLog | None) -> ClosedImpression | None:
+        """Learn from a list of another system: from its clicks in a log, or without a body, from its order."""
         try:
             self._check_learnable(event)
-            raw = self._fetch_features(event.number)
+            raw = self._features_of(event)
             if raw is None:
                 raise LookupError("its features are gone")
-            self.logged, self.state = self._learned_from_log(body, raw)
+            self.logged, self.state = self._learned_from_other(body, raw)
         except StorageFailure:
             raise
         except Exception as error:
             self.tally.failed += 1
-            failure = f"{self.definition.spec.name!r} could not learn from the logged list {event.key!r}: {error}"
+            what = "the order of the list" if body is None else "the logged list"
+            failure = f"{self.definition.spec.name!r} could not learn from {what} {event.key!r}: {error}"
             return ClosedImpression(event.key, "failed", 0.0, 0, 0.0, failure)
-        self.tally.backfilled += 1
+        self.imitated += self.imitates
         self.changed = True
         return None
 
-    def _learned_from_log(self, body: log.StoredLog, raw: Features) -> tuple[State, State]:
+    def _features_of(self, event: Event) -> Features | None:
+        if event.kind == log.LOGGED:
+            return self._fetch_features(event.number)
+        found = self._fetch_impression(event.key, event.number)
+        return None if found is None else found[1]
+
+    def _learned_from_other(self, body: log.StoredLog | None, raw: Features) -> tuple[State, State]:
         """Return the state of the log learner after a list, and the state of the ranker that takes it over."""
         definition, teacher = self.definition, self.definition.log_learner
         before = teacher.start(self.state) if self.logged is None else self.logged
+        query, fresh = definition.query(raw), derive(definition.log_key, before.step)
+        if body is None:
+            logged = teacher.imitate(before, query, np.arange(len(raw)), fresh)
+        else:
+            feedback = feedback_on(self._logged_actions(body), body.shown)
+            logged = teacher.learn(before, query, np.arange(body.shown), feedback, fresh)
+        return logged, _checked(teacher.handed_over(self.state, logged))
+
+    def _logged_actions(self, body: log.StoredLog) -> OpenImpression:
         seen = OpenImpression(0, 0.0, 0, OLD, [], body.examined, True)
         for action, places in body.actions.items():
-            if (weight := definition.spec.actions.get(action, 0.0)) > 0.0:
+            if (weight := self.definition.spec.actions.get(action, 0.0)) > 0.0:
                 seen.add_action(places, weight)
-        fresh = derive(definition.log_key, before.step)
-        parts = definition.query(raw), np.arange(body.shown), feedback_on(seen, body.shown)
-        logged = teacher.learn(before, *parts, fresh)
-        return logged, _checked(teacher.handed_over(self.state, logged))
+        return seen
+
+    @property
+    def imitates(self) -> bool:
+        """Whether it shows the client's order and learns to imitate it."""
+        return self.definition.spec.imitates(self.imitated, self.tally.learned)
 
     def step_end(self) -> StepEnd:
         """Return the state of the ranker for its history."""
         guard, found = self.guard, None
         if guard is not None:
-            found = (guard.period.wins, guard.period.losses, guard.detector.statistic, guard.learned_share)
+            share = 0.0 if self.imitates else guard.learned_share
+            found = (guard.period.wins, guard.period.losses, guard.detector.statistic, share)
         # Between a change of features and the next version, the served version has other features than the definition.
         weights = b"" if self.floor == self.version else self.definition.rises(self.served)
         return StepEnd(self.version, weights, found)
@@ -512,7 +571,7 @@ class Machine:
     def status(self) -> Status:
         """How far the ranker has come."""
         tally = Tally(*msgspec.structs.astuple(self.tally))
-        return Status(self.number, tally, len(self.open), self.state.updates, self.guard, self.labels)
+        return Status(self.number, tally, len(self.open), self.state.updates, self.guard, self.labels, self.imitated)
 
     def _vote(self, impression: OpenImpression, event: Event) -> str:
         made_by, version = None, impression.version
@@ -548,7 +607,8 @@ class Machine:
                 self._forget_votes()
         elif control.action == "change" and control.change is not None:
             with suppress(DuelrankError):  # of two simultaneous changes that conflict, the second has no effect
-                self._redefine(self.definition.changed(control.change.read()))
+                definition = self.definition.changed(control.change.read())
+                self._redefine(definition, _state_in(control, definition))
         elif control.action == "label" and control.version is not None:
             self._label(control.version, control.label)
         self.changed = self.changed or control.action not in ("start", "label")
@@ -558,16 +618,23 @@ class Machine:
 
     def _use_version(self, control: log.Control) -> None:
         """Roll back to the state of a version, or pin it, if it still fits the features of the ranker."""
-        old = None if control.state is None else log.unpack_state(control.state, self.definition.algorithm)
-        if old is not None and control.features is not None:
-            old = self.definition.carry(old, control.features)  # they may have changed since that version, or just now
-        if old is None or not self.definition.fits(old):
+        definition = self.definition
+        if control.change is not None:
+            try:
+                definition = definition.changed(control.change.read())
+            except DuelrankError:  # the features were changed meanwhile
+                return
+        old, same = _state_in(control, definition), definition.representation == self.definition.representation
+        if old is None:
             return
         if control.action == "rollback":
-            self.state, self.logged = self.definition.roll_back(self.state, old), None
+            if same:
+                self.state, self.logged = self.definition.roll_back(self.state, old), None
+            else:
+                self._redefine(definition, old)
             self.watch.rolled_back(self.version)
             self._forget_votes()
-        elif control.version is not None:
+        elif control.version is not None and same:
             self.pin = control.version, old
 
     def _label(self, version: int, label: str) -> None:
@@ -584,17 +651,29 @@ class Machine:
             if impression.list_kind == GUARD and impression.version <= self.watch.floor:
                 impression.list_kind = OLD
 
-    def _redefine(self, definition: Definition) -> None:
-        """Continue with another definition; open impressions with other features are not learned from."""
+    def _redefine(self, definition: Definition, state: State | None) -> None:
+        """Continue with another definition; open impressions with other features or columns are not learned from.
+
+        ``state`` is that of the ranker if the representation changes; without it such a change has no effect.
+        """
+        same_features = definition.spec.features == self.definition.spec.features
+        represented = same_features and definition.representation != self.definition.representation
+        if represented and state is None:
+            return
         before, self.definition = self.definition, definition
         if definition.spec.mode != before.spec.mode:
             self.frozen = definition.spec.mode == "frozen"
             self.pin = self.pin if definition.spec.mode == "shadow" else None
-        if definition.spec.features != before.spec.features:
+        if not same_features:
             names = before.spec.features
             self.state, self.logged = definition.carry(self.state, names), None
             self.pin = None if self.pin is None else (self.pin[0], definition.carry(self.pin[1], names))
             self.watch.carry(lambda state: definition.carry(state, names))
+        elif represented and state is not None:
+            self.state = State(state.weights, self.state.step, self.state.updates, state.memory)
+            self.logged = self.pin = None
+            self.watch.rolled_back(self.version)
+        if represented or not same_features:
             self.floor = self.version
             for impression in self.open.values():
                 impression.list_kind = OLD
@@ -657,14 +736,15 @@ class Machine:
         head = (self.number, self.version, self.changed, self.frozen, self.tally)
         logged = None if self.logged is None else log.pack_state(self.logged)
         parts = (*head, *states, self.open, pin, spec, self.floor)
-        return log.pack(_Checkpoint(*parts, self.watch.stored(), self.history.state, logged, self.labels))
+        rest = (self.watch.stored(), self.history.state, logged, self.labels, self.imitated)
+        return log.pack(_Checkpoint(*parts, *rest))
 
     def restore(self, body: bytes) -> None:
         """Continue from a checkpoint."""
         found, recipe = log.unpack(body, _Checkpoint), self.definition.algorithm
         self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
         self.tally, self.open, self.floor = found.tally, found.open, found.floor
-        self.labels = found.labels
+        self.labels, self.imitated = found.labels, found.imitated
         self.definition = self._created if found.spec is None else self._created.with_spec(found.spec.read())
         self.served, self.state = log.unpack_state(found.served, recipe), log.unpack_state(found.state, recipe)
         self.pin = None if found.pin is None else (found.pin[0], log.unpack_state(found.pin[1], recipe))
@@ -700,10 +780,21 @@ def _checked(state: State) -> State:
     return state
 
 
+def _state_in(control: log.Control, definition: Definition) -> State | None:
+    """Return the state in a control event as a state of a definition; None if there is none, or if it does not fit."""
+    if control.state is None:
+        return None
+    state = log.unpack_state(control.state, definition.algorithm)
+    if control.features is not None:
+        state = definition.carry(state, control.features)  # they may have changed since that version, or just now
+    return state if definition.fits(state) else None
+
+
 def _description(control: log.Control) -> str:
     """Return the effect of a control event in a few words."""
     if control.action == "change" and control.change is not None:
-        return ", ".join(control.change.read().given)
+        given, fit = ", ".join(control.change.read().given), control.fit
+        return given if fit is None else f"{given}: {fit.share:.1%} of pairs keep their order"
     if control.action == "label":
         return f"version {control.version}: {control.label or 'no label any more'}"
     if control.version is not None:

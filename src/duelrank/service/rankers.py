@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,12 +15,10 @@ from duelrank.core.types import State
 from duelrank.evidence import Guard
 from duelrank.service import log
 from duelrank.service.definition import Definition
-from duelrank.service.machine import Machine, Status, Tally
+from duelrank.service.intake import DocumentReader, FeedbackTroubles
+from duelrank.service.machine import LearnedStep, Machine, OpenImpression, Status, Tally
 from duelrank.service.settings import Observer
 from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
-
-if TYPE_CHECKING:
-    from duelrank.service.intake import DocumentReader
 
 logger = logging.getLogger("duelrank.service")
 
@@ -44,6 +41,7 @@ class StoredVersion(msgspec.Struct, array_like=True):
     spec: log.StoredSpec | None = None  # if it has changed since the ranker was created
     guard: Guard | None = None
     labels: dict[int, str] = {}
+    imitated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +65,11 @@ class Version:
     def learned_share(self) -> float:
         """The share of lists, guard lists excluded, that it decides."""
         return 1.0 if self.status.guard is None else self.status.guard.learned_share
+
+    @property
+    def imitates(self) -> bool:
+        """Whether it shows the client's order and learns to imitate it."""
+        return self.definition.spec.imitates(self.status.imitated, self.status.tally.learned)
 
     @classmethod
     def first(cls, definition: Definition) -> Version:
@@ -102,7 +105,8 @@ class VersionStore:
         pin = None if version.pin is None else (version.pin[0], log.pack_state(version.pin[1]))
         spec = None if version.definition is self._definition else log.StoredSpec.of(version.definition.spec)
         head = (version.version, version.number, version.time, version.frozen, status.tally, status.open)
-        body = log.pack(StoredVersion(*head, log.pack_state(version.state), pin, spec, status.guard, status.labels))
+        rest = (log.pack_state(version.state), pin, spec, status.guard, status.labels, status.imitated)
+        body = log.pack(StoredVersion(*head, *rest))
         self._snapshots.save(self._name, log.VERSION, version.version, version.time, body)
 
     def load(self, version: int | None = None) -> Version | None:
@@ -113,7 +117,8 @@ class VersionStore:
         stored, recipe = log.unpack(found.body, StoredVersion), self._definition.algorithm
         definition = self._definition if stored.spec is None else self._definition.with_spec(stored.spec.read())
         state = log.unpack_state(stored.state, recipe)
-        status = Status(stored.number, stored.tally, stored.open, state.updates, stored.guard, stored.labels)
+        rest = (state.updates, stored.guard, stored.labels, stored.imitated)
+        status = Status(stored.number, stored.tally, stored.open, *rest)
         pin = None if stored.pin is None else (stored.pin[0], log.unpack_state(stored.pin[1], recipe))
         return Version(stored.version, stored.time, stored.frozen, status, definition, state, pin)
 
@@ -141,6 +146,29 @@ class VersionStore:
         """Remove all versions except the retained and the needed ones."""
         retained = {info.number for info in self.retained(keep, now, labels)}
         return self._snapshots.prune(self._name, log.VERSION, keep, retained.union(needed))
+
+
+class StoredStep(msgspec.Struct, array_like=True):
+    """The last step of a ranker, which the learner saves when somebody wants to see it."""
+
+    id: str
+    impression: OpenImpression
+    spec: log.StoredSpec
+    made_by: bytes
+    before: bytes
+
+    @classmethod
+    def of(cls, step: LearnedStep) -> StoredStep:
+        """Return the stored form of a step."""
+        assert step.made_by is not None  # it was there when the step was made
+        states = log.pack_state(step.made_by), log.pack_state(step.before)
+        return cls(step.id, step.impression, log.StoredSpec.of(step.definition.spec), *states)
+
+    def read(self, created: Definition) -> LearnedStep:
+        """Return the step of a ranker."""
+        definition = created.with_spec(self.spec.read())
+        states = [log.unpack_state(body, created.algorithm) for body in (self.made_by, self.before)]
+        return LearnedStep(self.id, self.impression, definition, *states)
 
 
 def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
@@ -174,11 +202,15 @@ def newest_checkpoint(storage: Storage, name: str) -> bytes | None:
     return None
 
 
-def new_events(events: EventLog, name: str, machine: Machine, up_to: int) -> Iterator[Event]:
-    """Yield the events of a ranker that a machine has not applied; sets those from which learning has failed before."""
+def new_events(events: EventLog, name: str, machine: Machine, up_to: int, lists: log.ListReader) -> Iterator[Event]:
+    """Yield the events of a ranker that a machine has not applied; sets those from which learning has failed before.
+
+    ``lists`` is the reader of the machine, which prepares for each block of events.
+    """
     for found in log.read_chunks(events, name, machine.number, up_to):
-        closings = [event.number for event in found if event.kind in (log.CLOSED, log.LOGGED)]
-        machine.failures = _failures(events, name, closings)
+        lists.expect(found, machine.has_feedback)
+        lessons = (log.CLOSED, log.LOGGED, *((log.IMPRESSION,) if machine.definition.spec.imitate else ()))
+        machine.failures = _failures(events, name, [event.number for event in found if event.kind in lessons])
         yield from found
     machine.failures = ()
 
@@ -237,7 +269,7 @@ class Notifier:
 class Ranker:
     """One ranker: its creation, the version that makes impressions, and its machine if this process leads."""
 
-    __slots__ = ("created", "machine", "reader", "status", "version")
+    __slots__ = ("created", "machine", "reader", "status", "troubles", "version")
 
     def __init__(self, created: Definition) -> None:
         self.created = created
@@ -245,6 +277,7 @@ class Ranker:
         self.status: Status = self.version.status
         self.machine: Machine | None = None
         self.reader: DocumentReader | None = None  # of the requests to the version
+        self.troubles = FeedbackTroubles()  # of this process
 
     @property
     def name(self) -> str:
@@ -265,10 +298,12 @@ class Rankers:
     ----------
     storage
         The store.
+    learns
+        Whether this process may learn, so that the kernels of learning are compiled, too.
     """
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self, storage: Storage, learns: bool = True) -> None:
+        self._storage, self.learns = storage, learns
         self.by_name: dict[str, Ranker] = {}
         #: Rankers that cannot be served, with the number of their creation, and the reason.
         self.broken: dict[str, tuple[int, str]] = {}
@@ -303,7 +338,7 @@ class Rankers:
             created = log.unpack(event.body, log.Created)
             try:
                 definition = Definition.read(event, created)
-                definition.warm_up()
+                definition.warm_up(self.learns)
             except Exception as error:  # such as a recipe of an extension that is not loaded; others are served
                 logger.error("the ranker %r cannot be served: %s", event.key, error)
                 self.broken[event.key] = event.number, str(error)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from duelrank.core.errors import StorageFailure, StoreCorrupt, UnknownName
-from duelrank.core.types import Features, State
+from duelrank.core.types import State
 from duelrank.service import log
 from duelrank.service.definition import Definition
 from duelrank.service.history import block_kind
@@ -85,9 +84,9 @@ class _Replay:
             raise UnknownName.among("ranker", name, ranker_names(storage))
         definition = Definition.read(created, log.unpack(created.body, log.Created))
         self._versions = VersionStore(storage, definition)
-        features = partial(log.read_features, storage, name)
+        self._lists = lists = log.ListReader(storage, name)
         state = self._versions.state
-        self._machine = Machine(definition, self._fetch, state, max_states=None, fetch_features=features)
+        self._machine = Machine(definition, lists.impression, state, max_states=None, fetch_features=lists.features)
         self._end = storage.log.last_number()
         self._checkpoints = {info.number for info in storage.snapshots.list(name, log.CHECKPOINT)}
         self._stored = {info.number for info in self._versions.list()}
@@ -118,13 +117,9 @@ class _Replay:
         self._machine.restore(found.body)
         return found.number
 
-    def _fetch(self, id: str, number: int) -> tuple[log.StoredImpression, Features] | None:
-        found = log.read_impression(self._storage, self._name, id)
-        return None if found is None else found[1:]
-
     def run(self) -> Replayed:
         difference = None
-        for event in new_events(self._storage.log, self._name, self._machine, self._end):
+        for event in new_events(self._storage.log, self._name, self._machine, self._end, self._lists):
             difference = self._compare_before(event)
             if difference is None:
                 closed = self._machine.apply(event)
@@ -206,6 +201,11 @@ class _Replay:
 
     def _result(self, difference: str | None) -> Replayed:
         machine, tally = self._machine, self._machine.tally
+        if difference is not None and self.missed:
+            difference += (
+                f"; the replay could not learn from {self.missed:,} lists that the service has learned from: other libraries "
+                "can give another order, and some algorithms learn only from lists that they can make again"
+            )
         return Replayed(
             ranker=self._name,
             after=self._after,

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Sequence
 from functools import partial
 from secrets import token_bytes
+from time import monotonic, sleep
 from typing import Literal, get_args
 
-from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, UnknownName
-from duelrank.core.types import Features
+import msgspec
+
+from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, StoreLocked, UnknownName
+from duelrank.core.types import Features, State
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
-from duelrank.export import LinearModel
+from duelrank.export import Model
 from duelrank.service import log, views
+from duelrank.service.channel import FrontChannel, SaveStep
 from duelrank.service.definition import (
+    GREEDY,
     Change,
     Definition,
     RankerSpec,
@@ -26,34 +32,41 @@ from duelrank.service.definition import (
     initial_state,
     normalized,
 )
+from duelrank.service.follower import Background, Front
 from duelrank.service.history import STEPS
 from duelrank.service.http import schema
 from duelrank.service.intake import (
     DocumentReader,
     FeatureTroubles,
     FeedbackIntake,
+    FeedbackTroubles,
     LogIntake,
     Rejected,
     add_counts,
 )
-from duelrank.service.leader import Background, Leader
-from duelrank.service.machine import MAX_LABELS
-from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore
+from duelrank.service.leader import ONE_SERVER, SERVING, Leader
+from duelrank.service.machine import MAX_LABELS, LearnedStep
+from duelrank.service.rankers import Ranker, Rankers, StoredStep, Version, VersionStore
+from duelrank.service.refit import refitted, stored_lists
 from duelrank.service.retention import remove_creation
 from duelrank.service.settings import Clock, Observer, Settings
 from duelrank.service.viewer import Viewer
 from duelrank.service.webhooks import check_public
-from duelrank.storage import NewEvent, Receipt, Storage
+from duelrank.storage import Lease, NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
+
+logger = logging.getLogger("duelrank.service")
 
 Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
 
 #: Seconds that a change of a ranker may take until a leader has applied it, and seconds between two checks.
 CONTROL_TIMEOUT, CONTROL_POLL = 15.0, 0.02
+#: Seconds in which the learner must have saved the last step of a ranker.
+STEP_TIMEOUT = 3.0
 #: The maximum number of characters in the label of a version.
 MAX_LABEL = 100
-#: The number of feedback events that are processed at once; the event loop handles other requests in between.
-FEEDBACK_BATCH = 200
+#: The number of feedback events that are processed at once, in about a millisecond; other requests are handled in between.
+FEEDBACK_SLICE = 50
 #: Requests with more feature values are computed in a thread, so that they do not block the event loop.
 INLINE_VALUES = 20_000
 #: The number of impressions in the list of recent ones.
@@ -79,6 +92,8 @@ class Service:
     read_only
         Whether to acquire no lease, write nothing, learn nothing, and refuse changes. Another process may serve from the store at
         the same time; its changes are visible.
+    channel
+        Messages from and to a process that learns (see `duelrank.service.leader.learn`); None to learn in a thread of this process.
 
     Examples
     --------
@@ -109,18 +124,20 @@ class Service:
         settings: Settings | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
+        channel: FrontChannel | None = None,
     ) -> None:
-        self.read_only = read_only
+        self.read_only, self._channel = read_only, channel
         #: Whether the process was asked to stop: endless answers, such as live streams, have to end.
         self.ending = False
         #: Why the newest checkpoints could not be saved when it stopped; the event log is complete all the same.
         self.unsaved: Exception | None = None
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
-        self._rankers = Rankers(storage)
-        self._recent, self._tail = log.ImpressionCache(self.settings.recent), log.Tail()
+        self._rankers = Rankers(storage, learns=channel is None)
+        self._recent, self._tail = log.ImpressionCache(self.settings.recent), log.Tail(channel)
         self._impressions = log.ImpressionFinder(storage, self._recent, self.settings.max_id)
         self._background: Background | None = None
         self._appender: log.Appender | None = None
+        self._lease: Lease | None = None
 
     @property
     def observer(self) -> Observer:
@@ -142,6 +159,11 @@ class Service:
         return self._background is not None and self._background.leads
 
     @property
+    def learning(self) -> bool:
+        """Whether this process or another one learns, as far as this one knows."""
+        return self._background is not None and self._background.learning
+
+    @property
     def failure(self) -> Exception | None:
         """What currently fails in the background, None if nothing does; it is tried again every second."""
         return None if self._background is None else self._background.failure
@@ -150,12 +172,21 @@ class Service:
 
     def claim(self) -> None:
         """Acquire the store; raise `StoreLocked` if it is for one process, and another one has it."""
-        if self._background is None and self.read_only:
-            self._background = Viewer(self.storage, self.settings, self._rankers)
-        elif self._background is None:
-            parts = (self.storage, self.settings, self._rankers, self._clock)
-            self._background = Leader(*parts, self._recent, self._tail)
+        if self._background is None:
+            self._background = self._make_background()
         self._background.claim()
+        if not (self.read_only or self.storage.shared) and self._lease is None:
+            self._lease = self.storage.leases.acquire(SERVING)
+            if self._lease is None:
+                raise StoreLocked(ONE_SERVER)
+
+    def _make_background(self) -> Background:
+        parts = (self.storage, self.settings, self._rankers)
+        if self.read_only:
+            return Viewer(*parts)
+        if self._channel is not None:
+            return Front(*parts, self._clock, self._channel)
+        return Leader(*parts, self._clock, self._recent, self._tail)
 
     async def start(self) -> None:
         """Begin to restore, to serve and to learn in the background; returns at once, see `wait_ready`."""
@@ -190,6 +221,8 @@ class Service:
             await self._appender.settled()
             await asyncio.to_thread(background.stop)
             self.unsaved = background.unsaved
+            if self._lease is not None:
+                self._lease.release()
             self._impressions.close()
             self._rankers.changes.notify()
 
@@ -200,10 +233,8 @@ class Service:
         ranker = await self._writable_ranker(name)
         id = self._checked_id(request.impression_id)
         version, reader = ranker.version, self._reader(ranker)
-        if isinstance(request.documents, list):
-            n_values = len(request.documents) * len(version.definition.spec.features)
-        else:
-            n_values = len(request.documents.features) // 4
+        documents = request.documents if isinstance(request.documents, list) else request.documents.ids
+        n_values = len(documents) * len(version.definition.spec.features)
         known = self._recent.get(ranker.created.number, id)
         make = partial(self._make_impression, reader, version, id, request, known)
         ids, raw, stored, attachment = make() if n_values <= INLINE_VALUES else await asyncio.to_thread(make)
@@ -214,6 +245,12 @@ class Service:
         assert known.body is not None
         if known.body is not stored and not known.body.is_of(ids):
             raise Conflict(f"the impression {id!r} exists, and has other documents; use a new impression_id")
+        n_shown = len(known.body.order)
+        if n_shown < min(request.length or 0, len(ids)):
+            raise Conflict(
+                f"the impression {id!r} exists with {n_shown} positions and keeps its length, but {request.length} were requested; "
+                "request as many as a user may page through the first time, or use a new impression_id"
+            )
         if request.explain:
             return await self._explain(ranker, id, known, raw if known.body is stored else None)
         return views.ranking_answer(id, known.body)
@@ -240,9 +277,10 @@ class Service:
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
-        share = version.learned_share
-        order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
-        rest = (troubles.missing, troubles.out_of_range, definition.names_digest)
+        shares = (version.learned_share, version.imitates)
+        order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares)
+        frozen = version.frozen and kind == GREEDY
+        rest = (troubles.missing, troubles.out_of_range, definition.names_digest, frozen)
         stored = log.StoredImpression.of(version.version, ids, order, kind, teams, *rest)
         return ids, raw, stored, log.pack_features(raw)
 
@@ -281,36 +319,52 @@ class Service:
         ranker = await self._writable_ranker(name)
         if len(events) > self.settings.max_events:
             raise LimitExceeded(f"a request has at most {self.settings.max_events:,} events, got {len(events):,}")
-        starts = range(0, len(events), FEEDBACK_BATCH) or [0]
-        counts = add_counts(
-            [await self._feedback_batch(ranker, events[start : start + FEEDBACK_BATCH], start) for start in starts]
-        )
+        troubles, slices = FeedbackTroubles(), []
+        for start in range(0, len(events), FEEDBACK_SLICE):
+            if start:
+                await asyncio.sleep(0)
+            slices.append(await self._take_feedback(ranker, events[start : start + FEEDBACK_SLICE], start, troubles))
+        counts = add_counts([await self._feedback_counts(name, *each) for each in slices])
+        ranker.troubles.add_all(troubles)
         for outcome in ("accepted", "duplicate", "unknown", "expired"):
             if count := getattr(counts, outcome):
                 self.observer.fed(name, outcome, count)
         if counts.invalid:
             self.observer.fed(name, "invalid", len(counts.invalid))
-        return counts
+        warnings = troubles.sentences(ranker.version.definition.spec.actions)
+        return msgspec.structs.replace(counts, warnings=warnings)
 
-    async def _feedback_batch(
-        self, ranker: Ranker, events: Sequence[schema.FeedbackEvent | Rejected], first: int
-    ) -> schema.FeedbackCounts:
-        """Accept some events of a request."""
+    async def _take_feedback(
+        self,
+        ranker: Ranker,
+        events: Sequence[schema.FeedbackEvent | Rejected],
+        first: int,
+        troubles: FeedbackTroubles,
+    ) -> tuple[FeedbackIntake, asyncio.Future[list[Receipt]]]:
+        """Validate some events of a request and submit them to the store; the future is done when they are durable."""
         assert self._appender is not None
-        name = ranker.name
         ids = {event.impression_id for event in events if isinstance(event, schema.FeedbackEvent)}
-        impressions = await self._impressions.find(name, ranker.created.number, ids, self._sole_writer)
+        impressions = await self._impressions.find(ranker.name, ranker.created.number, ids, self._sole_writer)
         if self._rankers.salt is None and any(
             isinstance(event, schema.FeedbackEvent) and event.user_id for event in events
         ):
             await self._make_salt()
         time, salt = self._clock.time(), self._rankers.salt
-        intake = FeedbackIntake(name, events, first, impressions, time, self.settings, salt)
-        receipts = None
+        definition = ranker.version.definition
+        intake = FeedbackIntake(definition, events, first, impressions, time, self.settings, salt, troubles)
+        appended = self._appender.append(intake.new)
+        appended.add_done_callback(intake.settle)
+        return intake, appended
+
+    async def _feedback_counts(
+        self, name: str, intake: FeedbackIntake, appended: asyncio.Future[list[Receipt]]
+    ) -> schema.FeedbackCounts:
+        """Wait until events are durable, and count them."""
+        assert self._appender is not None
         try:
-            receipts = await self._append(intake.new) if intake.new else []
+            receipts = await appended
         finally:
-            intake.settle(receipts)
+            intake.settle(appended)  # now, not in the next turn of the event loop: the client may try again at once
         if not intake.late:
             return intake.count(receipts, {})
         await self._appender.settled()  # now earlier events, including those of other requests, are in the log
@@ -319,7 +373,7 @@ class Service:
     @property
     def _sole_writer(self) -> bool:
         """Whether no other process can close impressions."""
-        return not self.storage.shared and self.leads
+        return not self.storage.shared and (self.leads or self._channel is not None)
 
     async def _make_salt(self) -> None:
         """Choose the salt of the hashes of user ids in this store, once; if two processes do, the first one counts."""
@@ -383,7 +437,9 @@ class Service:
         definition.check_limits(self.settings)
         self._check_webhook(spec.guard)
         definition.check_new()
-        await asyncio.to_thread(definition.warm_up)  # before it is in the log: what cannot rank must not get there
+        await asyncio.to_thread(
+            definition.warm_up, self._rankers.learns
+        )  # before it is in the log: what cannot rank must not get there
         if len(self._rankers.by_name) >= self.settings.max_rankers:
             raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
         salt = token_bytes(16) if self.settings.salt is None else self.settings.salt
@@ -395,11 +451,28 @@ class Service:
         ranker, wanted = await self._writable_ranker(name), converted(change, Change)
         if isinstance(wanted.guard, GuardSpec):
             self._check_webhook(wanted.guard)
-        after = await asyncio.to_thread(ranker.version.definition.changed, wanted)
+        version = ranker.version
+        after = await asyncio.to_thread(version.definition.changed, wanted)
         after.check_limits(self.settings)
         check_names(wanted.add_features, wanted.actions or ())
-        await asyncio.to_thread(after.warm_up)
-        return await self._control(ranker, log.Control("change", change=log.StoredChange.of(wanted)))
+        await asyncio.to_thread(after.warm_up, self._rankers.learns)
+        control = log.Control("change", change=log.StoredChange.of(wanted))
+        if wanted.representation is None or after.representation == version.definition.representation:
+            return await self._control(ranker, control)
+        after.check_scalings()
+        state, fit = await self._refit(version, after)
+        own = log.pack_state(state), after.spec.features
+        info = await self._control(ranker, msgspec.structs.replace(control, state=own[0], features=own[1], fit=fit))
+        logger.info("%r has the representation %s now: %s", name, after.spec.representation, fit)
+        return msgspec.structs.replace(info, fit=converted(fit, schema.Fit))
+
+    async def _refit(self, version: Version, after: Definition) -> tuple[State, log.Fit]:
+        """Return a state of a definition with another representation, fitted to the scores of a version."""
+        name = after.spec.name
+        if version.pin is not None:
+            raise Conflict(f"{name!r} serves version {version.pin[0]}, of the present representation; unpin it first")
+        lists = await self._impressions.read(lambda: stored_lists(self.storage, name, version.definition))
+        return await asyncio.to_thread(refitted, version, after, lists)
 
     async def delete(self, name: str) -> None:
         """Delete a ranker and all its data; the name is free when it returns."""
@@ -423,15 +496,27 @@ class Service:
         """Return one ranker; may read the store."""
         return views.ranker_info(self._readable_ranker(name))
 
+    def overview(self) -> list[schema.Overview]:
+        """Return all rankers with their guards and their traffic, those with an alarm first, then by name; reads the store."""
+        self._check_ready()
+        now, rankers = self._clock.time(), sorted(self._rankers.by_name.items())
+        found = [views.overview(self.storage, ranker, now) for _, ranker in rankers]
+        return sorted(found, key=lambda each: each.guard is None or each.guard.state != "alarm")
+
+    def alarms(self) -> list[str]:
+        """Return the names of the rankers whose guards have raised an alarm."""
+        found = ((name, ranker.newest_status().guard) for name, ranker in sorted(self._rankers.by_name.items()))
+        return [name for name, guard in found if guard is not None and guard.raised]
+
     def guard(self, name: str) -> schema.GuardInfo:
         """Return the evidence of the guard of a ranker; may read the store."""
         ranker = self._readable_ranker(name)
-        guard = ranker.newest_status().guard
-        if guard is None:
+        status = ranker.newest_status()
+        if status.guard is None:
             raise InvalidValue(
                 f'the ranker {name!r} has no guard; give it one with a change, such as {{"guard": {{}}}}'
             )
-        return views.guard_info(name, ranker.version.version, guard)
+        return views.guard_info(ranker.version.definition.spec, ranker.version.version, status)
 
     def history(
         self, name: str, step: Step = "minute", start: float | None = None, end: float | None = None
@@ -472,15 +557,14 @@ class Service:
             raise InvalidValue(
                 f"{name!r} is not a shadow, so it has no version to pin: it serves what it has learned, until you freeze it"
             )
-        state, features = None, None
-        if action in ("rollback", "pin"):
-            if version is None:
-                raise InvalidValue(f"to {action}, name the version")
-            found = await self._read_version(ranker, version)
-            if found is None:
-                raise _no_version(name, version)
-            state, features = log.pack_state(found.state), found.definition.spec.features
-        return await self._control(ranker, log.Control(action, version, state, features=features))
+        if action not in ("rollback", "pin"):
+            return await self._control(ranker, log.Control(action, version))
+        if version is None:
+            raise InvalidValue(f"to {action}, name the version")
+        found = await self._read_version(ranker, version)
+        if found is None:
+            raise _no_version(name, version)
+        return await self._control(ranker, _use_version(action, found, definition))
 
     async def _control(self, ranker: Ranker, control: log.Control) -> schema.RankerInfo:
         """Append a control event, and wait until a version after it is served."""
@@ -543,7 +627,7 @@ class Service:
         except TimeoutError:
             raise _not_applied(ranker.name) from None
 
-    def model(self, name: str, version: int | None = None) -> LinearModel:
+    def model(self, name: str, version: int | None = None) -> Model:
         """Return the model of a version, or the current one; earlier ones are read from the store."""
         found = self._version_of(name, version)
         return found.definition.model(found.version, found.state)
@@ -555,13 +639,11 @@ class Service:
     def last_step(self, name: str) -> schema.LastStep:
         """Return what was learned from the last impression, computed again; reads the store.
 
-        Only the leader can answer, and only until the features of the impression are dropped.
+        Only the leader has it, and it can be computed only until the features of the impression are dropped.
         """
         self._check_ready()
         ranker = self._rankers[name]
-        if not self.leads:
-            raise NotReady("another process leads, and only that one has the last step; try again to reach it")
-        kept = None if ranker.machine is None else ranker.machine.last_step
+        kept = self._own_step(ranker) if self._channel is None else self._asked_step(ranker, self._channel)
         if kept is None:
             raise UnknownName(f"{name!r} has learned from no impression since this process began to learn")
         event = self.storage.log.find(name, log.IMPRESSION, [kept.id]).get(kept.id)
@@ -570,6 +652,22 @@ class Service:
         if stored is None or raw is None:
             raise UnknownName(f"the features of the last impression that {name!r} has learned from were dropped")
         return views.explain_step(kept, stored, raw, ranker.version.version)
+
+    def _own_step(self, ranker: Ranker) -> LearnedStep | None:
+        if not self.leads:
+            raise NotReady("another process leads, and only that one has the last step; try again to reach it")
+        return None if ranker.machine is None else ranker.machine.last_step
+
+    def _asked_step(self, ranker: Ranker, channel: FrontChannel) -> LearnedStep | None:
+        """Ask the learner to save the last step of a ranker, and read it; not in the event loop."""
+        asked, end, sent = self._clock.time(), monotonic() + STEP_TIMEOUT, False
+        while monotonic() < end:
+            sent = sent or channel.ask(SaveStep(ranker.name))
+            found = self.storage.snapshots.load(ranker.name, log.LAST_STEP)
+            if found is not None and found.time >= asked:
+                return log.unpack(found.body, StoredStep).read(ranker.created) if found.body else None
+            sleep(CONTROL_POLL)
+        raise NotReady("the process that learns, which has the last step, does not answer now; try again")
 
     def impressions(self, name: str) -> list[schema.ImpressionInfo]:
         """Return the newest impressions whose features are still there, newest first; reads the store."""
@@ -656,6 +754,19 @@ class Service:
         return await self._appender.append(events)
 
 
+def _use_version(action: Action, version: Version, present: Definition) -> log.Control:
+    """Return the event that rolls a ranker back to a version, or pins it."""
+    represented = present.represented_as(version.definition)
+    if action == "pin" and represented.representation != present.representation:
+        raise InvalidValue(
+            f"version {version.version} has the representation {represented.spec.representation}, and {present.spec.name!r} has "
+            f"{present.spec.representation} now: change the representation, or roll back to the version, before you pin it"
+        )
+    change = log.StoredChange(representation=represented.spec.representation)
+    state, features = log.pack_state(version.state), version.definition.spec.features
+    return log.Control(action, version.version, state, change, features)
+
+
 def _check_backfill(ranker: Ranker) -> None:
     """Raise if a ranker cannot learn, or can no longer learn, from logged lists; available on a read-only service, too."""
     status, name = ranker.newest_status(), ranker.name
@@ -672,12 +783,31 @@ def _check_backfill(ranker: Ranker) -> None:
 
 
 def _has_same_meaning(spec: RankerSpec, known: Definition) -> bool:
-    """Whether a spec has the same meaning as that of an existing ranker; a representation that it does not give is not compared."""
+    """Whether a spec has the same meaning as that of an existing ranker; what it does not give is not compared if it has changed.
+
+    That is the representation, ``imitate``, and the settings of a guard that had other defaults when the ranker was created.
+    """
     own = known.spec.representation
     assert own is not None
     if spec.features != known.spec.features:  # fixed scalings by name are of these features
         return False
+    if spec.imitate is None:
+        spec = msgspec.structs.replace(spec, imitate=known.spec.imitate)
+    if spec.guard is not None and known.spec.guard is not None:
+        spec = msgspec.structs.replace(spec, guard=_with_former_defaults(spec.guard, known.spec.guard))
     return known.same_as(Definition(normalized(spec, own), 0.0))
+
+
+def _with_former_defaults(guard: GuardSpec, known: GuardSpec) -> GuardSpec:
+    """Return the settings of a guard, with those defaults of earlier versions that an existing guard has."""
+    now, former = GuardSpec(), converted(log.StoredGuardSpec(), GuardSpec)
+    kept = {
+        name: getattr(former, name)
+        for name in ("share", "promote")
+        if getattr(guard, name) == getattr(now, name) and getattr(known, name) == getattr(former, name)
+    }
+    settled: GuardSpec = msgspec.structs.replace(guard, **kept)
+    return settled
 
 
 def _not_applied(name: str) -> NotReady:

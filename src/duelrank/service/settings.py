@@ -143,6 +143,9 @@ class Observer:
             1 / position of the first click, 0 without a click.
         """
 
+    def skipped(self, name: str, reason: str) -> None:
+        """A closed impression with feedback was not learned from: "guard", "baseline", "greedy", "frozen", "alarm" or "old"."""
+
     def published(self, name: str, version: int) -> None:
         """A new model version is served."""
 

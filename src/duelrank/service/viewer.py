@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from duelrank.core.errors import StorageFailure
 from duelrank.core.types import Features, State
-from duelrank.service.leader import RETRY_SECONDS, Background
-from duelrank.service.log import CHECKPOINT, PUBLISHED, StoredImpression, read_features, read_impression
+from duelrank.service.follower import RETRY_SECONDS, Background
+from duelrank.service.log import CHECKPOINT, PUBLISHED, ListReader, StoredImpression
 from duelrank.service.machine import Machine
 from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, newest_checkpoint
 from duelrank.service.settings import Settings
@@ -29,6 +29,7 @@ class _Followed:
 
     created: int
     machine: Machine
+    lists: ListReader
     since: int = 0
     missed: int = 0
     lost: bool = False
@@ -46,9 +47,6 @@ class Viewer(Background):
     def applied(self) -> int:
         """The number of the last event that was applied."""
         return self._applied
-
-    def claim(self) -> None:
-        """Do nothing: no lease is needed."""
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -84,12 +82,12 @@ class Viewer(Background):
 
     def _begin(self, name: str, ranker: Ranker) -> _Followed:
         """Restore one ranker from its newest checkpoint."""
-        versions = VersionStore(self._storage, ranker.created)
+        versions, lists = VersionStore(self._storage, ranker.created), ListReader(self._storage, name)
 
         def fetch_impression(id: str, number: int) -> tuple[StoredImpression, Features] | None:
-            found = read_impression(self._storage, name, id)
+            found = lists.impression(id, number)
             followed.missed += found is None
-            return None if found is None else found[1:]
+            return found
 
         def load_state(version: int) -> State | None:
             found = versions.state(version)
@@ -97,12 +95,12 @@ class Viewer(Background):
             return found
 
         def fetch_features(number: int) -> Features | None:
-            found = read_features(self._storage, name, number)
+            found = lists.features(number)
             followed.missed += found is None
             return found
 
         machine = Machine(ranker.created, fetch_impression, load_state, fetch_features=fetch_features)
-        followed = _Followed(ranker.created.number, machine)
+        followed = _Followed(ranker.created.number, machine, lists)
         if (body := newest_checkpoint(self._storage, name)) is not None:
             machine.restore(body)
             followed.since = machine.number
@@ -118,7 +116,7 @@ class Viewer(Background):
         from which the service itself could not learn do not count as missing.
         """
         machine = known.machine
-        for event in new_events(self._storage.log, name, machine, last):
+        for event in new_events(self._storage.log, name, machine, last, known.lists):
             if self._stop.is_set():
                 break
             before = known.missed

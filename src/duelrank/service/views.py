@@ -5,22 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms.base import StepExplanation
-from duelrank.core.errors import UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.registry import spell
 from duelrank.core.types import Features, Feedback
 from duelrank.evidence import ConfidenceSequence
-from duelrank.evidence.guard import LEVEL, SLACK, Alarm, Guard
-from duelrank.export import LinearModel
+from duelrank.evidence.guard import LEVEL, MEMORY, SLACK, Alarm, Guard
+from duelrank.export import LinearModel, Model, supported_formats
 from duelrank.kernels.random import derive
 from duelrank.representation.base import by_feature
 from duelrank.representation.fixed import write_representation
 from duelrank.service import log
-from duelrank.service.definition import HISTORY_FEATURES, LIST_KINDS, OLD, Definition, GuardEvent, Step, converted
+from duelrank.service.definition import (
+    HISTORY_FEATURES,
+    LIST_KINDS,
+    OLD,
+    Definition,
+    GuardEvent,
+    RankerSpec,
+    Step,
+    converted,
+)
 from duelrank.service.history import (
     MAX_POINTS,
     STEPS,
@@ -44,8 +55,8 @@ SHADOW_WARNING = (
 )
 COLD_WARNING = (
     "it starts from zero weights, so at first it is worse than a good order of yours, and on a low rung it learns slowly: the "
-    "guard may raise an alarm before it has learned enough; give it initial weights close to what you sort by, or let it learn "
-    "from the lists of your log first"
+    "guard may raise an alarm before it has learned enough; let it imitate your order first (imitate), give it initial weights "
+    "close to what you sort by, or let it learn from the lists of your log first"
 )
 
 
@@ -60,6 +71,7 @@ def ranker_info(ranker: Ranker) -> schema.RankerInfo:
         "frozen": version.frozen,
         "pinned": None if version.pin is None else version.pin[0],
         "warnings": tuple(_warnings(ranker, status)),
+        "imitated": status.imitated,
     }
     fields = msgspec.structs.asdict(version.definition.spec) | msgspec.structs.asdict(status.tally) | own
     return msgspec.convert(fields, schema.RankerInfo, from_attributes=True)
@@ -67,16 +79,30 @@ def ranker_info(ranker: Ranker) -> schema.RankerInfo:
 
 def _warnings(ranker: Ranker, status: Status) -> Iterator[str]:
     spec, guard = ranker.version.definition.spec, status.guard
+    yield from _export_warnings(ranker.version.definition)
     if spec.mode == "shadow":
         yield SHADOW_WARNING
+    yield from ranker.troubles.sentences(spec.actions)
     if guard is None:
         return
-    cold = spec.start is None and not status.tally.backfilled
+    cold = spec.start is None and not spec.imitate and not status.tally.backfilled
     if cold and not guard.promotions and not guard.raised:
         yield COLD_WARNING
     yield from _guard_warnings(guard)
     if guard.raised and guard.last_alarm is not None:
         yield f"the guard has raised an alarm: {alarm_sentence(guard.last_alarm, guard.spec.false_alarm_every)}"
+
+
+def _export_warnings(definition: Definition) -> Iterator[str]:
+    supporting, refusing = supported_formats(definition.representation)
+    if not definition.algorithm.linear:
+        yield "this ranker is not linear, so it can be exported to onnx only (see docs/export.md)"
+    elif refusing:
+        name = spell(definition.representation)
+        yield (
+            f"models with the representation {name} cannot be exported to {', '.join(refusing)}; they can to "
+            f"{', '.join(supporting)} (see docs/export.md)"
+        )
 
 
 # Rankings
@@ -85,22 +111,37 @@ def _warnings(ranker: Ranker, status: Status) -> Iterator[str]:
 def ranking_answer(id: str, body: log.StoredImpression) -> schema.RankAnswer:
     """Return the ranking of an impression."""
     ranking = [schema.RankedDocument(shown, place) for place, shown in enumerate(body.shown, 1)]
-    return schema.RankAnswer(id, body.version, ranking)
+    return schema.RankAnswer(id, body.version, ranking, body.kind)
 
 
 def explained_answer(id: str, body: log.StoredImpression, version: Version, raw: Features) -> schema.RankAnswer:
     """Return the ranking of an impression with the scores of its documents, and what each feature adds to them."""
     definition = version.definition
+    if not definition.algorithm.linear:
+        return _scored_answer(id, body, version, raw)
     added = definition.contributions(version.state, raw)
     ranking = []
     for place, (shown, document) in enumerate(zip(body.shown, body.order, strict=True), 1):
         parts = dict(zip(definition.spec.features, added[document].tolist(), strict=True))
         ranking.append(schema.RankedDocument(shown, place, float(added[document].sum()), parts))
-    return schema.RankAnswer(id, body.version, ranking)
+    return schema.RankAnswer(id, body.version, ranking, body.kind)
 
 
-def model_answer(model: LinearModel) -> schema.Model:
+def _scored_answer(id: str, body: log.StoredImpression, version: Version, raw: Features) -> schema.RankAnswer:
+    """Return the ranking of an impression with scores only."""
+    scores = version.definition.algorithm.scores(version.state, raw, np.array([0, len(raw)])).tolist()
+    rows = enumerate(zip(body.shown, body.order, strict=True), 1)
+    ranking = [schema.RankedDocument(shown, place, scores[document]) for place, (shown, document) in rows]
+    return schema.RankAnswer(id, body.version, ranking, body.kind)
+
+
+def model_answer(model: Model) -> schema.Model:
     """Return the weights of a model by feature; a list of weights for a feature with several columns."""
+    if not isinstance(model, LinearModel):
+        raise InvalidValue(
+            f"{model.name!r} is not linear, no weight belongs to one feature, so there are no weights to show; it can be exported "
+            "as onnx"
+        )
     rows = by_feature(model.weights, len(model.features))
     weights = dict(zip(model.features, (rows[:, 0] if rows.shape[1] == 1 else rows).tolist(), strict=True))
     knots = None
@@ -134,16 +175,18 @@ _ANONYMOUS_ADVICE = {
 }
 
 
-def guard_info(name: str, version: int, guard: Guard) -> schema.GuardInfo:
+def guard_info(spec: RankerSpec, version: int, status: Status) -> schema.GuardInfo:
     """Return the evidence of a guard, for a ranker that serves a version."""
+    guard, imitates = status.guard, spec.imitates(status.imitated, status.tally.learned)
+    assert guard is not None
     period, gain, counts = guard.period, guard.gain, guard.counts
     low, high = period.interval
     alarm = guard.last_alarm
     return schema.GuardInfo(
-        name=name,
+        name=spec.name,
         model_version=version,
         state="alarm" if guard.raised else "watching",
-        summary=_summary(guard),
+        summary=_imitation(status.imitated, spec.imitate) if imitates else _summary(guard),
         lists=counts.lists,
         decisive=period.decisive,
         wins=period.wins,
@@ -160,7 +203,7 @@ def guard_info(name: str, version: int, guard: Guard) -> schema.GuardInfo:
         statistic=guard.detector.statistic,
         threshold=guard.spec.false_alarm_every,
         rung=_rung(guard),
-        learned_share=guard.learned_share,
+        learned_share=0.0 if imitates else guard.learned_share,
         alarms=guard.alarms,
         promotions=guard.promotions,
         last_alarm=None if alarm is None else _alarm(alarm, guard.spec.false_alarm_every),
@@ -169,7 +212,22 @@ def guard_info(name: str, version: int, guard: Guard) -> schema.GuardInfo:
         ignored=counts.ignored,
         anonymous=guard.anonymous,
         warnings=tuple(_guard_warnings(guard)),
+        phase=_phase(guard, imitates),
+        imitated=status.imitated,
+        imitate=spec.imitate or 0,
     )
+
+
+def _phase(guard: Guard, imitates: bool) -> Literal["imitating", "climbing", "full", "alarm"]:
+    if guard.raised:
+        return "alarm"
+    if imitates:
+        return "imitating"
+    return "full" if guard.rung + 1 == len(guard.spec.promote) else "climbing"
+
+
+def _imitation(imitated: int, imitate: int | None) -> str:
+    return f"It shows your order and learns to imitate it, so far from {imitated:,} of {imitate:,} lists; then the guard begins."
 
 
 def _guard_warnings(guard: Guard) -> Iterator[str]:
@@ -187,20 +245,28 @@ def _rung(guard: Guard) -> schema.GuardRung:
 def _alarm(alarm: Alarm, threshold: float) -> schema.GuardAlarm:
     evidence = (alarm.statistic, alarm.wins, alarm.losses)
     done = (alarm.did, alarm.to_version, alarm_sentence(alarm, threshold))
-    return schema.GuardAlarm(alarm.time, alarm.version, *evidence, *done, alarm.lately)
+    return schema.GuardAlarm(
+        alarm.time, alarm.version, *evidence, *done, alarm.lately, _happened(alarm), _consequence(alarm)
+    )
 
 
 def alarm_sentence(alarm: Alarm, threshold: float) -> str:
-    """Return the reason of an alarm and its consequence, as a sentence without a full stop."""
-    done = {
-        "baseline": "your own order is served, and nothing is learned until an operator resumes the ranker",
-        "rollback": f"version {alarm.to_version}, the newest with proved gain, is served again and continues to learn",
-        "tell": "nothing was changed",
-    }
-    return (
-        f"the learned ranker won {alarm.wins:,} and lost {alarm.losses:,} decisive lists against your own order, and only "
-        f"{alarm.lately:.0%} of the recent ones; the statistic {alarm.statistic:,.0f} reached {threshold:,.0f}: {done[alarm.did]}"
-    )
+    """Return what happened, what the service did, and the evidence, as a sentence without a full stop."""
+    evidence = f"{alarm.wins:,} won and {alarm.losses:,} lost in all, the statistic {alarm.statistic:,.0f} reached {threshold:,.0f}"
+    return f"{_happened(alarm)}; {_consequence(alarm)} ({evidence})"
+
+
+def _happened(alarm: Alarm) -> str:
+    wins, losses = alarm.decline if any(alarm.decline) else (alarm.wins, alarm.losses)
+    return f"users preferred your own order in {losses:,} of the last {wins + losses:,} comparisons"
+
+
+def _consequence(alarm: Alarm) -> str:
+    return {
+        "baseline": "your own order is shown, and learning has stopped until an operator resumes the ranker",
+        "rollback": f"version {alarm.to_version}, the newest with proved gain, is shown again and continues to learn",
+        "tell": "nothing was changed, because the guard only reports (on_alarm=tell)",
+    }[alarm.did]
 
 
 def event_sentence(event: GuardEvent, info: schema.GuardInfo) -> str:
@@ -223,9 +289,9 @@ def _summary(guard: Guard) -> str:
     period = guard.period
     if guard.raised and guard.last_alarm is not None:
         alarm = f"Alarm: {alarm_sentence(guard.last_alarm, guard.spec.false_alarm_every)}."
-        return f"{alarm} Since then {_record(guard)}" if guard.stepped_back and period.decisive else alarm
+        return f"{alarm} Since then it {_record(guard)}" if guard.stepped_back and period.decisive else alarm
     if not period.decisive:
-        return "No decisive list yet: nothing is known."
+        return "No comparison with your own order yet: nothing is known."
     return f"The learned ranker {_record(guard)} {_verdict(guard)}"
 
 
@@ -233,17 +299,41 @@ def _record(guard: Guard) -> str:
     period = guard.period
     low, high = period.interval
     return (
-        f"won {period.rate:.1%} of {period.decisive:,} decisive lists against your own order "
+        f"won {period.rate:.1%} of {period.decisive:,} comparison{'s' * (period.decisive > 1)} with your own order "
         f"({low:.1%} to {high:.1%} at level {LEVEL})."
     )
 
 
 def _verdict(guard: Guard) -> str:
     if guard.gain.proves(LEVEL):
-        return "It is proved to be better."
+        recent = min(guard.period.decisive, MEMORY)
+        if guard.lately < 0.5:
+            lost = round((1.0 - guard.lately) * recent)
+            return (
+                "It was proved to be better over the whole period; but lately users preferred your own order, "
+                f"in about {lost} of the last {recent} comparisons."
+            )
+        return f"It is proved to be better; it won {guard.lately:.0%} of the last {recent} comparisons."
     if guard.period.interval[1] < 0.5:
         return "It is worse."
     return "Whether it is better is not known yet."
+
+
+# All rankers
+
+#: Minutes over which traffic is averaged.
+TRAFFIC_MINUTES = 5
+
+
+def overview(storage: Storage, ranker: Ranker, now: float) -> schema.Overview:
+    """Return a ranker with its guard and its traffic at a time in seconds; reads the store."""
+    version, status = ranker.version, ranker.newest_status()
+    start = (now // 60 - TRAFFIC_MINUTES) * 60
+    history = read_history(storage, ranker, "minute", start)
+    lists = sum(sum(counts) for counts in history.lists.values())
+    minutes = max(now - max(start, ranker.created.created), 60) / 60
+    guard = None if status.guard is None else guard_info(version.definition.spec, version.version, status)
+    return schema.Overview(ranker_info(ranker), guard, lists / minutes)
 
 
 # History
@@ -372,6 +462,7 @@ def explain_step(kept: LearnedStep, stored: log.StoredImpression, raw: Features,
         The version that is served now.
     """
     definition = kept.definition
+    definition.algorithm.check_linear("the step has no direction by feature")
     assert kept.made_by is not None  # it was there when the step was made
     rebuilt = definition.rebuild(kept.made_by, kept.id, stored, raw)
     feedback = feedback_on(kept.impression, len(stored.order))
@@ -416,8 +507,6 @@ def _angle(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None
 
 # Comparisons of versions
 
-#: Number of events that are read at once, backwards, and in all.
-READ_EVENTS, MAX_READ_EVENTS = 2000, 20_000
 #: Number of events of the ranker after an impression among which its clicks are searched.
 MAX_CLICK_DISTANCE = 5000
 
@@ -426,7 +515,7 @@ def recent_impressions(storage: Storage, name: str, count: int) -> list[schema.I
     """Return the newest impressions of a ranker whose features are still there, newest first; reads the store."""
     found: list[schema.ImpressionInfo] = []
     clicks: dict[str, set[int]] = {}
-    for event in _backwards(storage, name):
+    for event in log.read_backwards(storage, name):
         if event.kind == log.FEEDBACK:
             _add_clicks(clicks, event)
         elif event.kind == log.IMPRESSION:
@@ -473,25 +562,6 @@ def compare_versions(
     )
 
 
-def _backwards(storage: Storage, name: str) -> Iterator[Event]:
-    """Yield the newest events of a ranker, newest first.
-
-    If the ranker has few of the events in a range of numbers, the next range is wider.
-    """
-    before, width, seen = storage.log.last_number(), READ_EVENTS, 0
-    while before > 0 and seen < MAX_READ_EVENTS:
-        after = max(0, before - width)
-        found = storage.log.read(after, READ_EVENTS, name)
-        if len(found) == READ_EVENTS and found[-1].number < before:  # the range has more: try a narrower one
-            width = max(READ_EVENTS, width // 4)
-            continue
-        found = [event for event in found if event.number <= before]
-        yield from reversed(found)
-        before, seen = after, seen + len(found)
-        if len(found) < READ_EVENTS // 4:
-            width *= 2
-
-
 def _add_clicks(clicks: dict[str, set[int]], event: Event) -> None:
     feedback = log.unpack(event.body, log.StoredFeedback)
     clicks.setdefault(feedback.impression, set()).update(feedback.clicks)
@@ -502,8 +572,7 @@ def _impression_info(
 ) -> schema.ImpressionInfo:
     shown = body.shown
     clicked = [shown[place] for place in sorted(clicks) if place < len(shown)]
-    kind = LIST_KINDS[body.list_kind]
-    return schema.ImpressionInfo(event.key, event.time, body.version, kind, len(raw), shown, clicked)
+    return schema.ImpressionInfo(event.key, event.time, body.version, body.kind, len(raw), shown, clicked)
 
 
 def _definition_of(
@@ -528,8 +597,9 @@ def _definition_of(
 def _version_ranking(
     definition: Definition, version: Version, id: str, body: log.StoredImpression, raw: Features
 ) -> schema.VersionRanking:
+    definition = definition.represented_as(version.definition)
     state = definition.carry(version.state, version.definition.spec.features)
-    scores = definition.contributions(state, raw).sum(axis=1).tolist()
+    scores = definition.algorithm.scores(state, raw, np.array([0, len(raw)])).tolist()
     names = {document: f"#{document + 1}" for document in range(len(raw))}
     names |= dict(zip(body.order, body.shown, strict=True))
     order = definition.best(state, id, raw)

@@ -38,6 +38,8 @@ KNOWN = """
 FIND = """
     SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_events LEFT JOIN duelrank_bodies USING (number)
     WHERE ranker = ? AND kind = ? AND key = ANY(?::text[])"""
+ATTACHMENTS = """
+    SELECT number, checksum, body FROM duelrank_attachments WHERE ranker = ? AND number = ANY(?::bigint[])"""
 LOCK_SCHEMA = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws('/', 'duelrank', current_schema()), 0))"
 SIZE = "SELECT sum(pg_total_relation_size(to_regclass(name)))::bigint FROM unnest(?::text[]) AS given (name)"
 
@@ -186,6 +188,10 @@ class PostgresStorage(SQLStorage):
     def find_rows(self, ranker: str, kind: str, keys: Sequence[str]) -> Rows:
         """Return the rows of the events that have one of the keys."""
         return self.query(FIND, ranker, kind, list(keys)) if keys else []
+
+    def attachment_rows(self, ranker: str, numbers: Sequence[int]) -> Rows:
+        """Return the rows of attachments."""
+        return self.query(ATTACHMENTS, ranker, list(numbers)) if numbers else []
 
     def take_lease(self, name: str) -> Lease | None:
         """Take an advisory lock on a connection of its own; the server releases it at the end of the connection."""

@@ -194,6 +194,10 @@ class SQLStorage(Storage):
         """Return the rows of the events that have one of the keys: all columns of events and bodies."""
 
     @abstractmethod
+    def attachment_rows(self, ranker: str, numbers: Sequence[int]) -> Rows:
+        """Return (number, checksum, body) of the attachments of a ranker's events."""
+
+    @abstractmethod
     def take_lease(self, name: str) -> Lease | None:
         """Return a lease on a name that this store does not hold, or None if another process holds it."""
 
@@ -317,16 +321,15 @@ class SQLEventLog(EventLog):
         rows = self._store.find_rows(*_checked(ranker, kind), unique)
         return {row[3]: _event(row) for row in rows}
 
-    def attachment(self, ranker: str, number: int) -> bytes | None:
-        """Return the attachment of an event."""
-        place = (checked_text("ranker", ranker), checked_number("number", number))
-        statement = "SELECT checksum, body FROM duelrank_attachments WHERE ranker = ? AND number = ?"
-        for expected, body in self._store.query(statement, *place):
-            if not is_intact(expected, body, *place):
+    def attachments(self, ranker: str, numbers: Collection[int]) -> dict[int, bytes]:
+        """Return the attachments of events."""
+        wanted = [checked_number("number", number) for number in numbers]
+        found = {}
+        for number, expected, body in self._store.attachment_rows(checked_text("ranker", ranker), wanted):
+            if not is_intact(expected, body, ranker, number):
                 raise StoreCorrupt(f"the attachment of event {number} is damaged; restore the store from a backup")
-            attachment: bytes = body
-            return attachment
-        return None
+            found[number] = body
+        return found
 
     def last_number(self) -> int:
         """Return the number of the newest event."""
@@ -443,7 +446,7 @@ class _SQLSnapshots(Snapshots):
     def __init__(self, store: SQLStorage) -> None:
         self._store = store
 
-    def save(self, ranker: str, kind: str, number: int, time: float, body: bytes) -> None:
+    def save(self, ranker: str, kind: str, number: int, time: float, body: bytes, keep: int | None = None) -> None:
         row_key = (*_checked(ranker, kind), checked_number("number", number))
         row = (*row_key, checked_time(time), checksum(checked_body(body), *_checksum_values(*row_key)), body)
 
@@ -452,6 +455,8 @@ class _SQLSnapshots(Snapshots):
                 raise InvalidValue(f"a checkpoint cannot cover event {number}: the newest event is {last}")
             session.run(REMOVE_SNAPSHOT, *row_key)
             session.run(ADD_SNAPSHOT, *row)
+            if keep is not None:
+                _prune(session, row_key[:2], checked_number("keep", keep, least=1))
 
         self._store.write(save)
 
@@ -475,21 +480,22 @@ class _SQLSnapshots(Snapshots):
         owner = _checked(ranker, kind)
         checked_number("keep", keep, least=1)
         kept = {checked_number("needed", number) for number in needed}
-
-        def prune(session: Session) -> int:
-            numbers = [number for (number,) in session.rows(SELECT_NUMBERS, *owner)]
-            old = [(*owner, number) for number in numbers[:-keep] if number not in kept]
-            if old:
-                session.run_many(REMOVE_SNAPSHOT, old)
-            return len(old)
-
-        return self._store.write(prune)
+        return self._store.write(lambda session: _prune(session, owner, keep, kept))
 
     def delete(self, ranker: str) -> None:
         self._store.write(partial(_run_each, REMOVE_ALL, [(checked_text("ranker", ranker),)]))
 
     def list(self, ranker: str, kind: str) -> list[SnapshotInfo]:
         return [SnapshotInfo(*row) for row in self._store.query(LIST_SNAPSHOTS, *_checked(ranker, kind))]
+
+
+def _prune(session: Session, owner: tuple[str, str], keep: int, needed: Collection[int] = ()) -> int:
+    """Remove the snapshots of a ranker and kind except the newest and the needed ones; return the number of removed ones."""
+    numbers = [number for (number,) in session.rows(SELECT_NUMBERS, *owner)]
+    old = [(*owner, number) for number in numbers[:-keep] if number not in needed]
+    if old:
+        session.run_many(REMOVE_SNAPSHOT, old)
+    return len(old)
 
 
 def _checksum_values(ranker: str, kind: str, number: int) -> tuple[str, int]:

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from threading import BoundedSemaphore, Lock
@@ -45,12 +45,14 @@ KNOWN = """
 FIND = """
     SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_events LEFT JOIN duelrank_bodies USING (number)
     WHERE ranker = ? AND kind = ? AND key IN ({rows})"""
+ATTACHMENTS = "SELECT number, checksum, body FROM duelrank_attachments WHERE ranker = ? AND number IN ({rows})"
 REMOVE_NUMBERS = "DELETE FROM duelrank_events WHERE number BETWEEN ? AND ?"
 MAX_PARAMETERS = 320  # of one statement
 
 READERS = 8
 WAL_BYTES = 32 << 20
-LOCK_PAUSE = 0.02  # seconds
+#: Seconds between two attempts to enable the write-ahead log, and to begin a transaction while another process writes.
+LOCK_PAUSE, WRITE_PAUSE = 0.02, 0.0003
 PRAGMAS = ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}")
 SIZE = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
@@ -102,8 +104,8 @@ class SQLiteStorage(SQLStorage):
         self._inode: tuple[int, int] | None = None
         self._mode = "mode=rw"  # also for reading: "mode=ro" would leave its files next to the store
         self._pragmas = (*PRAGMAS, "query_only = ON") if read_only and path is not None else PRAGMAS
-        self._writes = _Pool(self._connect, 1)
-        self._reads = self._writes if path is None else _Pool(self._connect, READERS)
+        self._writes = _Pool(partial(self._connect, timeout if read_only else 0.0), 1)
+        self._reads = self._writes if path is None else _Pool(partial(self._connect, timeout), READERS)
         try:
             if read_only and self.path is not None:
                 self._prepare_to_read(self.path, migrations)
@@ -124,7 +126,7 @@ class SQLiteStorage(SQLStorage):
         """Call a function inside a transaction."""
         with self._translated(), self._writes.borrow() as connection:
             self._check_file()
-            with _transaction(connection):
+            with self._transaction(connection):
                 result = work(Session(connection))
             self._bound_wal(connection)
         return result
@@ -149,6 +151,11 @@ class SQLiteStorage(SQLStorage):
         """Return the rows of the events that have one of the keys."""
         found = _statements(FIND, [(key,) for key in keys])
         return [row for statement, values in found for row in self.query(statement, ranker, kind, *values)]
+
+    def attachment_rows(self, ranker: str, numbers: Sequence[int]) -> Rows:
+        """Return the rows of attachments."""
+        found = _statements(ATTACHMENTS, [(number,) for number in numbers])
+        return [row for statement, values in found for row in self.query(statement, ranker, *values)]
 
     def take_lease(self, name: str) -> Lease | None:
         """Lock an empty file next to the store; the operating system releases the lock at the end of the process."""
@@ -211,17 +218,17 @@ class SQLiteStorage(SQLStorage):
             "move the file back to its place, or restart this process to use the file that is there now"
         )
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, timeout: float) -> sqlite3.Connection:
         # Never creates the file: an empty one in place of one that was moved away would hide the loss.
         place = ":memory:" if self.path is None else f"{self.path.as_uri()}?{self._mode}"
         self._check_file()
         with self._translated():
             connection = sqlite3.connect(
-                place, timeout=self._timeout, isolation_level=None, check_same_thread=False, uri=True
+                place, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
             )
             try:
                 for pragma in self._pragmas:
-                    connection.execute(f"PRAGMA {pragma}")
+                    self._patiently(connection, f"PRAGMA {pragma}", LOCK_PAUSE)
             except sqlite3.Error:
                 connection.close()
                 raise
@@ -232,21 +239,35 @@ class SQLiteStorage(SQLStorage):
         if self.path is not None:
             _create_private(self.path)
         with self._translated(), self._writes.borrow() as connection:
-            with _transaction(connection):
+            with self._transaction(connection):
                 migrate(Session(connection), _version(connection, self._name), migrations, TYPES)
             if self._enable_wal(connection) != "wal" and self.path is not None:
                 raise StorageFailure(f"{self._name}: this file system cannot hold a live store; use a local disk")
 
+    @contextmanager
+    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Begin a transaction, and commit it at the end; after an error, the pool rolls it back.
+
+        SQLite itself would wait up to 100 ms between two attempts, and the other process writes for about a millisecond.
+        """
+        self._patiently(connection, "BEGIN IMMEDIATE", WRITE_PAUSE)
+        yield
+        self._patiently(connection, "COMMIT", WRITE_PAUSE)
+
     def _enable_wal(self, connection: sqlite3.Connection) -> str:
         """Turn on the write-ahead log and return the journal mode; wait for the lock, which SQLite does not do here."""
+        return str(self._patiently(connection, "PRAGMA journal_mode = WAL", LOCK_PAUSE).fetchone()[0])
+
+    def _patiently(self, connection: sqlite3.Connection, statement: str, pause: float) -> sqlite3.Cursor:
+        """Execute a statement, again and again while another process has the store locked."""
         deadline = monotonic() + self._timeout
         while True:
             try:
-                return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+                return connection.execute(statement)
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
                     raise
-                sleep(LOCK_PAUSE)
+                sleep(pause)
 
     def _prepare_to_read(self, path: Path, migrations: Sequence[Migration]) -> None:
         """Check that the tables exist and have the current version.
@@ -285,7 +306,7 @@ class SQLiteStorage(SQLStorage):
         connection.execute("PRAGMA busy_timeout = 200")  # milliseconds that the writer waits for readers to finish
         with suppress(sqlite3.Error):  # the transaction is complete: a full disk must not make it look failed
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._timeout)}")
+        connection.execute("PRAGMA busy_timeout = 0")
         self._wal_limit = max(WAL_BYTES, 2 * _size(self._wal))  # do not wait for a slow reader at every transaction
 
 
@@ -363,13 +384,6 @@ class _MemoryLease(Lease):
 
     def release(self) -> None:
         self._held = False
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    yield
-    connection.execute("COMMIT")  # after an error, the pool rolls the transaction back
 
 
 def _version(connection: sqlite3.Connection, name: str) -> int:

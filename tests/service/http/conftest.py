@@ -38,6 +38,7 @@ from duelrank.service.http.schema import (
     Invalid,
     LastStep,
     ModelCurves,
+    Overview,
     RankAnswer,
     RankedDocument,
     RankerInfo,
@@ -47,6 +48,7 @@ from duelrank.service.http.schema import (
     VersionInfo,
     VersionRanking,
 )
+from duelrank.service.intake import DocumentArray
 from duelrank.service.views import history_answer
 from duelrank.storage import Storage, open_storage
 
@@ -63,6 +65,7 @@ class FakeService(Service):
 
     observer = Observer()
     read_only = False
+    learning = True
     ending = True  # so that a live stream has an end: a test client waits for the whole answer
 
     def __init__(self) -> None:
@@ -111,6 +114,9 @@ class FakeService(Service):
         self.specs[name] = msgspec.structs.replace(self.specs[name], **given)
         return self.ranker(name)
 
+    def overview(self) -> list[Overview]:
+        return [Overview(self.ranker(name), spec.guard and self.guard(name), 1.5) for name, spec in self.specs.items()]
+
     def guard(self, name: str) -> GuardInfo:
         spec = self.ranker(name).guard
         if spec is None:
@@ -136,7 +142,10 @@ class FakeService(Service):
             raise self.raised
         n_features = len(self.ranker(name).features)
         documents = request.documents
-        if isinstance(documents, DocumentTable):
+        if isinstance(documents, DocumentArray):
+            rows = zip(documents.ids, documents.array.tolist(), strict=True)
+            documents = [Document(id, row) for id, row in rows]
+        elif isinstance(documents, DocumentTable):
             values = np.frombuffer(documents.features, "<f4" if documents.type == "float32" else "<f8")
             documents = [
                 Document(id, row.tolist())

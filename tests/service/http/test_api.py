@@ -86,7 +86,7 @@ class TestGuard:
 
         assert change(length=5)["share"] == 0.2, "what is not given stays"
         assert change(guard={"share": 0.3}) == {
-            "share": 0.3, "on_alarm": "baseline", "promote": [0.1, 0.5, 1.0], **self.KNOWN,
+            "share": 0.3, "on_alarm": "baseline", "promote": [0.5, 1.0], **self.KNOWN,
         }  # fmt: skip
         assert change(guard=None) is None
 
@@ -117,7 +117,7 @@ class TestRank:
     def test_the_shapes_that_clients_rely_on(self, client):
         answer = client.post("/v1/rankers/shop/rank", json={"impression_id": "i1", "documents": DOCUMENTS})
         assert answer.status_code == 200
-        assert set(answer.json()) == {"impression_id", "model_version", "ranking"}
+        assert set(answer.json()) == {"impression_id", "model_version", "ranking", "kind"}
         assert answer.json()["impression_id"] == "i1"
         assert answer.json()["ranking"][0] == {"id": "d0", "position": 1}
 
@@ -320,7 +320,7 @@ class TestOperations:
         problem(client.post("/v1/rankers/shop/rank", json={"documents": DOCUMENTS}), 503, "not-ready")
         assert client.get("/v1/rankers").headers["retry-after"] == "1"
         service.is_ready = True
-        assert client.get("/readyz").json() == {"status": "ready"}
+        assert client.get("/readyz").json() == {"status": "ready", "learning": True}
 
     def test_not_ready_while_the_store_fails(self, client, service):
         service.trouble = StoreFull("no room in /secret/place")

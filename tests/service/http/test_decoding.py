@@ -1,7 +1,8 @@
-"""Feedback in all forms; one bad event never keeps out its neighbours."""
+"""Feedback in all forms; one bad event never keeps out its neighbours. Features that are no numbers are named."""
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from tests.service.http.conftest import DOCUMENTS
 
 from duelrank.core.errors import LimitExceeded
 from duelrank.service import Rejected
-from duelrank.service.http.decoding import decode_events
+from duelrank.service.http.decoding import decode_events, decode_logged, decode_rank
 from duelrank.service.http.errors import MalformedBody
 from duelrank.service.http.schema import FeedbackEvent
 
@@ -226,13 +227,20 @@ class TestOverHttp:
 
     def test_the_shape_that_clients_rely_on(self, client):
         answer = client.post("/v1/rankers/shop/feedback", json=NATIVE)
-        assert answer.json() == {"accepted": 1, "duplicate": 0, "unknown": 0, "expired": 0, "invalid": []}
+        assert answer.json() == {
+            "accepted": 1,
+            "duplicate": 0,
+            "unknown": 0,
+            "expired": 0,
+            "invalid": [],
+            "warnings": [],
+        }
 
     def test_counted_apart(self, client):
         events = [NATIVE, NATIVE, {"impression_id": "nobody"}, {"event_id": "e9"}, UBI]
         answer = client.post("/v1/rankers/shop/feedback", json=events).json()
         (invalid,) = answer.pop("invalid")
-        assert answer == {"accepted": 2, "duplicate": 1, "unknown": 1, "expired": 0}
+        assert answer == {"accepted": 2, "duplicate": 1, "unknown": 1, "expired": 0, "warnings": []}
         assert (invalid["index"], invalid["event_id"]) == (3, "e9")
         assert "impression_id" in invalid["reason"]
 
@@ -247,3 +255,44 @@ class TestOverHttp:
         assert client.post("/v1/rankers/shop/feedback", content=b"{").status_code == 400
         assert client.post("/v1/rankers/nobody/feedback", json=NATIVE).status_code == 404
         assert client.post("/v1/rankers/shop/feedback", json=[{}] * 10_001).status_code == 422
+
+
+class TestFeaturesThatAreNoNumbers:
+    FORMS = ((msgspec.json, b"application/json"), (msgspec.msgpack, b"application/msgpack"))
+
+    @pytest.mark.parametrize("large", [False, True])
+    @pytest.mark.parametrize(("codec", "media_type"), FORMS)
+    @pytest.mark.parametrize(
+        ("features", "found", "name"),
+        [
+            ([1.0, None], "null", "price"),
+            ({"bm25": 1.0, "price": None}, "null", "price"),
+            (["1.0", 2], "'1.0'", "bm25"),
+            ({"price": True}, "True", "price"),
+            ([1, 2, None], "null", "#3"),
+        ],
+    )
+    def test_the_error_names_document_and_feature(self, large, codec, media_type, features, found, name):
+        documents = [{"id": "d0", "features": [1.0, 2.0]}, {"id": "d1", "features": features}]
+        body = codec.encode({"documents": documents})
+        with pytest.raises(msgspec.ValidationError) as error:
+            decode_rank(body, media_type, large, lambda: ("bm25", "price"))
+        assert str(error.value) == f"features must be numbers, found {found} in document 'd1', feature {name!r}"
+
+    @pytest.mark.parametrize("features", ["null", "[1e999]", "[[1]", "7", "[null}"])
+    def test_other_mistakes_are_told_as_before(self, features):
+        with pytest.raises((msgspec.ValidationError, MalformedBody)) as error:
+            decode_rank(b'{"documents": [{"id": "d", "features": %s}]}' % features.encode(), b"", False)
+        assert "must be numbers" not in str(error.value)
+
+    def test_of_a_log(self):
+        lists = [{"impression_id": "i1", "documents": [{"id": "d", "features": [None]}]}]
+        (found,) = decode_logged(json.dumps(lists).encode(), b"", 10, lambda: ("bm25",))
+        assert found == Rejected("i1", "features must be numbers, found null in document 'd', feature 'bm25'")
+
+    def test_over_http(self, client):
+        documents = [{"id": "d1", "features": [None, *DOCUMENTS[0]["features"][1:]]}]
+        answer = client.post("/v1/rankers/shop/rank", json={"documents": documents})
+        assert answer.status_code == 422
+        name = client.get("/v1/rankers/shop").json()["features"][0]
+        assert answer.json()["detail"] == f"features must be numbers, found null in document 'd1', feature {name!r}"

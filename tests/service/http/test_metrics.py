@@ -54,6 +54,7 @@ def test_learning():
         ("skipped", 0, 0.0),
     ):
         metrics.closed("shop", outcome, 0.01 * clicks, clicks, reciprocal)
+    metrics.skipped("shop", "greedy")
     metrics.published("shop", 17)
     metrics.feature_trouble("shop", "nan", 3)
     metrics.failed("shop", "learn")
@@ -63,6 +64,7 @@ def test_learning():
     metrics.leading(True)
     found = samples(metrics.text().decode())
     assert found["duelrank_learned_impressions_total", "ranker=shop"] == 2
+    assert found["duelrank_skipped_impressions_total", "ranker=shop", "reason=greedy"] == 1
     assert found["duelrank_no_feedback_impressions_total", "ranker=shop"] == 1
     assert found["duelrank_clicked_impressions_total", "ranker=shop"] == 2
     assert found["duelrank_clicks_total", "ranker=shop"] == 3

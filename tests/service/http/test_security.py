@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from tests.service.http.conftest import DOCUMENTS, SHOP, TestClient
 from tests.service.http.test_api import problem
@@ -138,6 +139,24 @@ class TestWebhooks:
         kept = {"guard": {"share": 0.5, "webhook": self.HOOK}}
         assert client.patch("/v1/rankers/guarded", json=kept, headers=some).json()["guard"]["share"] == 0.5
         assert service.specs["guarded"].guard.webhook == self.HOOK
+
+    def test_in_the_overview_only_operators_see_it_and_keys_for_some_rankers_see_these(
+        self, serve, service, storage, new_key
+    ):
+        service.specs["other"] = msgspec.convert(self.GUARDED | {"name": "other"}, RankerSpec)
+        service.specs["guarded"] = msgspec.convert(self.GUARDED, RankerSpec)
+        hidden = [each["guard"]["guard"]["webhook"] for each in serve(service).get("/v1/overview").json()]
+        assert self.HOOK not in hidden
+        token, key = make_key(["admin"], ["guarded"])
+        storage.keys.add(key)
+        admin, rank = new_key("admin"), new_key("rank")
+        client = serve(service)
+        (seen,) = client.get("/v1/overview", headers=bearer(token)).json()
+        assert seen["ranker"]["name"] == "guarded"
+        found = client.get("/v1/overview", headers=bearer(admin)).json()
+        assert [each["ranker"]["name"] for each in found] == ["other", "guarded"]
+        assert {each["guard"]["guard"]["webhook"] for each in found} == {self.HOOK}
+        problem(client.get("/v1/overview", headers=bearer(rank)), 403, "wrong-scope")
 
     def test_not_while_keys_come_into_force(self, serve, service, new_key):
         """Who was let in without a key has none, even when there are keys by the time that the body has arrived."""

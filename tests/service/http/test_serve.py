@@ -215,7 +215,7 @@ def test_a_store_in_memory_is_gone(cli, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("served", "status", "saved"),
+    ("ready", "status", "saved"),
     [
         (True, 0, True),
         (True, 1, False),
@@ -224,16 +224,18 @@ def test_a_store_in_memory_is_gone(cli, monkeypatch):
         (False, -signal.SIGTERM, True),
     ],
 )
-def test_a_worker_that_ends_badly_while_all_stop_may_not_have_saved(served, status, saved, monkeypatch):
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_learner_that_ends_badly_while_all_stop_may_not_have_saved(ready, status, saved, learns, monkeypatch):
     monkeypatch.setattr(workers, "_forget_gauges", lambda process: None)
     monkeypatch.setattr(
-        workers.Supervisor, "_start", lambda self, worker: vars(worker).update(process=ended, served=served)
+        workers.Supervisor, "_start", lambda self, child: vars(child).update(process=ended, was_ready=ready)
     )
     monkeypatch.setattr(workers.Supervisor, "_wait", lambda self, woken: None)
     ended = SimpleNamespace(exitcode=status, pid=1)
-    supervisor = workers.Supervisor(None, None, 1, pytest.fail)
+    supervisor = workers.Supervisor([workers.Role("one", None, learns=learns)], None, pytest.fail)
     supervisor._stopping = True
-    with nullcontext() if saved else pytest.raises(StorageFailure, match=f"worker 1 ended with status {status}"):
+    fine = saved or not learns
+    with nullcontext() if fine else pytest.raises(StorageFailure, match=f"one ended with status {status}"):
         supervisor.run()
 
 
@@ -353,3 +355,6 @@ class TestTelemetry:
 
     def test_another_format_is_refused(self, store, refused):
         assert "text or json" in refused("serve", "--store", store, "--log-format", "xml", "--port", 0)
+
+    def test_another_place_to_learn_is_refused(self, store, refused):
+        assert "process or inline" in refused("serve", "--store", store, "--learner", "thread", "--port", 0)

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from duelrank import __version__
 from duelrank.core.errors import NotReady
 from duelrank.service.http.auth import Caller, Gate, KeyRing
+from duelrank.service.http.decoding import array_reader
 from duelrank.service.http.errors import (
     BodyTooLarge,
     ClientGone,
@@ -110,8 +111,7 @@ def create_app(
         _encode(openapi_document(operations, __version__)),
         docs_page("duelrank"),
     )
-    routes = [Route(one.path, Endpoint(one, state), methods=[one.method]) for one in operations]
-    app = _Application(routes=routes, lifespan=_lifespan)
+    app = _Application([Endpoint(one, state) for one in operations])
     app.router.redirect_slashes = False
     app.state.app_state = state
     return app
@@ -121,6 +121,7 @@ def create_app(
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     state: AppState = app.state.app_state
     await state.service.start()
+    asyncio.get_running_loop().run_in_executor(None, array_reader.prepare)  # requests are answered meanwhile
     refreshing = asyncio.create_task(state.gate.keys.keep_fresh())
     try:
         yield
@@ -133,6 +134,30 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 class _Application(Starlette):
     """Starlette without its middleware, which turns exceptions into answers: our endpoints do that."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        operations = [(each.operation.method, each.operation.path) for each in endpoints]
+        routes = [
+            Route(path, each, methods=[method]) for (method, path), each in zip(operations, endpoints, strict=True)
+        ]
+        super().__init__(routes=routes, lifespan=_lifespan)
+        self._endpoints = dict(zip(operations, endpoints, strict=True))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        endpoint = self._of_ranker(scope) if scope["type"] == "http" else None
+        await (super().__call__ if endpoint is None else endpoint)(scope, receive, send)
+
+    def _of_ranker(self, scope: Scope) -> Endpoint | None:
+        """Return the endpoint of a path such as /v1/rankers/shop/rank: the most frequent ones do not need the router."""
+        parts = scope["path"].split("/")
+        if len(parts) != 5 or not parts[3] or scope.get("root_path"):
+            return None
+        name, parts[3] = parts[3], "{name}"
+        endpoint = self._endpoints.get((scope["method"], "/".join(parts)))
+        if endpoint is not None:
+            scope["path_params"] = {"name": name}
+        return endpoint
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return the router, with our own answer for unknown paths and methods."""

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from starlette.types import Scope
 
@@ -236,6 +237,7 @@ def _refuse_proxies(headers: Mapping[bytes, bytes]) -> None:
             )
 
 
+@lru_cache(maxsize=64)
 def _host_and_port(given: bytes | None) -> tuple[str, int] | None:
     """Return the host and port of a Host or an Origin; None if it is invalid."""
     found = _HOST.fullmatch((given or b"").decode("latin-1").strip().lower())

@@ -5,17 +5,20 @@ Feedback is one event, an array or one event per line, in our own form or as UBI
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
+import numpy as np
 
 from duelrank.adapters.ubi import UbiEvent, action_of, fingerprint, id_text, user_of
 from duelrank.core.errors import LimitExceeded
+from duelrank.kernels.documents import READ, read_documents, read_documents_aside
 from duelrank.service.http import schema
 from duelrank.service.http.errors import MalformedBody, wrong_shape
-from duelrank.service.intake import InView, Rejected
+from duelrank.service.intake import DocumentArray, InView, Rejected
 
 T = TypeVar("T")
 
@@ -41,6 +44,34 @@ def decode_body(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: 
         raise MalformedBody(f"the body is not valid {form}: {error}") from None
 
 
+# Features that are no numbers
+
+#: Returns the names of the features of a ranker.
+Names: TypeAlias = Callable[[], Sequence[str]]
+
+_NO_NUMBER = re.compile(r"^Expected `float`, got .* - at `\$\.documents\[(\d+)\]\.features\[(\d+|\.\.\.)\]`$")
+
+
+def naming_feature(error: msgspec.ValidationError, body: bytes, codec: Any, names: Names) -> msgspec.ValidationError:
+    """Return an error that names the document and the feature that is no number, not their places in the body."""
+    found, place = str(error), _NO_NUMBER.match(str(error))
+    if place is not None:
+        with suppress(*_BROKEN, LookupError):  # the body may have other mistakes after this one
+            document = codec.decode(body)["documents"][int(place[1])]
+            found = _no_number(document["id"], document["features"], place[2], names)
+    return msgspec.ValidationError(found)
+
+
+def _no_number(id: Any, features: Any, column: str, names: Names) -> str:
+    if isinstance(features, dict):
+        name, value = next(each for each in features.items() if type(each[1]) not in (int, float))
+    else:
+        known, value = names(), features[int(column)]
+        name = known[int(column)] if int(column) < len(known) else f"#{int(column) + 1}"
+    found = "null" if value is None else repr(value)[:50]
+    return f"features must be numbers, found {found} in document {id!r}, feature {name!r}"
+
+
 # Requests for a ranking
 
 
@@ -61,14 +92,14 @@ class _RankDecoder:
     """
 
     def __init__(self, codec: Any, form: str) -> None:
-        self._form = form
-        self._whole = codec.Decoder(schema.RankRequest).decode
+        self.codec, self._form = codec, form
+        self.whole = codec.Decoder(schema.RankRequest).decode
         self._pieces = codec.Decoder(_Pieces).decode
         self._document = codec.Decoder(schema.Document).decode
 
     def __call__(self, body: bytes, large: bool) -> schema.RankRequest:
         if not large:
-            request: schema.RankRequest = decode_body(self._whole, body, schema.RankRequest, self._form)
+            request: schema.RankRequest = decode_body(self.whole, body, schema.RankRequest, self._form)
             return request
         found: _Pieces = decode_body(self._pieces, body, schema.RankRequest, self._form)
         documents = found.documents
@@ -95,9 +126,48 @@ _rank_from_json = _RankDecoder(msgspec.json, "JSON")
 _rank_from_msgpack = _RankDecoder(msgspec.msgpack, "MessagePack")
 
 
-def decode_rank(body: bytes, content_type: bytes, large: bool) -> schema.RankRequest:
+class ArrayReader:
+    """Reads requests for a ranking in JSON with a kernel, which is faster and lets other threads run; it does not read all."""
+
+    #: Whether the kernels are compiled; before that, nothing is read.
+    ready = False
+
+    def prepare(self) -> None:
+        """Compile the kernels, or load them."""
+        example = b'{"documents":[{"id":"a","features":[1]}]}'
+        compiled = all(self.read(example, large) for large in (False, True)) and hasattr(read_documents, "signatures")
+        self.ready = compiled  # not if kernels run as plain Python
+
+    def read(self, body: bytes, large: bool) -> schema.RankRequest | None:
+        """Return the request, None if a general decoder has to read it, such as to explain what is wrong."""
+        text, found = np.frombuffer(body, np.uint8), np.zeros(5, np.int64)
+        values, names = np.empty(len(body) // 2 + 1), np.empty(len(body), np.uint8)
+        code = (read_documents_aside if large else read_documents)(text, values, names, found)
+        if code != READ:
+            return None
+        start, stop, n_documents, n_features, n_bytes = found.tolist()
+        try:
+            rest: schema.RankRequest = _rank_from_json.whole(b"%b[]%b" % (body[:start], body[stop:]))
+            ids = names[:n_bytes].tobytes().decode().split("\0")
+        except _BROKEN:
+            return None
+        features = values[: n_documents * n_features].reshape(n_documents, n_features)
+        documents = DocumentArray(ids, b"", array=features)
+        return schema.RankRequest(documents, rest.impression_id, rest.length, rest.explain)
+
+
+array_reader = ArrayReader()
+
+
+def decode_rank(body: bytes, content_type: bytes, large: bool, names: Names = tuple) -> schema.RankRequest:
     """Decode a request for a ranking, in JSON or MessagePack."""
-    return (_rank_from_msgpack if b"msgpack" in content_type else _rank_from_json)(body, large)
+    decoder = _rank_from_msgpack if b"msgpack" in content_type else _rank_from_json
+    if array_reader.ready and decoder is _rank_from_json and (found := array_reader.read(body, large)) is not None:
+        return found
+    try:
+        return decoder(body, large)
+    except msgspec.ValidationError as error:
+        raise naming_feature(error, body, decoder.codec, names) from None
 
 
 # Feedback and logged lists
@@ -156,16 +226,25 @@ def _text_field(body: bytes, field: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def decode_logged(body: bytes, content_type: bytes, limit: int) -> list[schema.LoggedImpression | Rejected]:
+def decode_logged(
+    body: bytes, content_type: bytes, limit: int, names: Names = tuple
+) -> list[schema.LoggedImpression | Rejected]:
     """Decode logged lists of another system; an invalid one becomes a `Rejected` in its place."""
-    return _decode_many(
-        body, content_type, limit, "lists", _decode_logged_list, schema.LoggedImpression, "impression_id"
-    )
+
+    def read(text: bytes) -> schema.LoggedImpression:
+        try:
+            return _decode_logged_list(text)
+        except msgspec.ValidationError as error:
+            raise naming_feature(error, text, msgspec.json, names) from None
+
+    return _decode_many(body, content_type, limit, "lists", read, schema.LoggedImpression, "impression_id")
 
 
-def decode_events(body: bytes, content_type: bytes, limit: int) -> Sequence[schema.FeedbackEvent | Rejected]:
-    """Decode feedback events; an invalid one becomes a `Rejected` in its place."""
-    if body[:1] == b"[":
+def decode_events(
+    body: bytes, content_type: bytes, limit: int, large: bool = False
+) -> Sequence[schema.FeedbackEvent | Rejected]:
+    """Decode feedback events; an invalid one becomes a `Rejected` in its place. Other threads can run while many are decoded."""
+    if body[:1] == b"[" and not large:
         with suppress(*_BROKEN):  # otherwise decode each event separately
             return _decode_own_list(body)
     return _decode_many(body, content_type, limit, "events", _decode_event, schema.FeedbackEvent, "event_id")

@@ -39,6 +39,7 @@ _GUARD = {
     "learned_share": "Share of the lists, guard lists excluded, that the learned ranker decides.",
     "alarm": "1 while an alarm is active.",
     "anonymous": "Share of about the last hundred decisive guard lists that had no user_id.",
+    "imitating": "1 while all lists have the client's order and the ranker learns to imitate it, otherwise 0.",
 }
 
 
@@ -55,6 +56,7 @@ class Metrics(Observer):
         self._averages: dict[str, tuple[int, float, float]] = {}
         self._lock = Lock()
         self._latencies: dict[str, Callable[[float], None]] = {}
+        self._lists: dict[str, tuple[Callable[[], None], Callable[[float], None]]] = {}
         self._make_requests(registry)
         self._make_learning(registry)
         self._make_state(registry)
@@ -83,6 +85,9 @@ class Metrics(Observer):
             return Counter(f"duelrank_{name}", help, ("ranker", *labels), registry=registry)
 
         self._learned = counter("learned_impressions_total", "Closed impressions that were learned from.")
+        self._skipped = counter(
+            "skipped_impressions_total", "Closed impressions with feedback that were not learned from.", "reason"
+        )
         self._silent = counter("no_feedback_impressions_total", "Closed impressions without any feedback.")
         self._clicked = counter("clicked_impressions_total", "Closed impressions with a click.")
         self._clicks = counter("clicks_total", "Clicks on closed impressions.")
@@ -169,8 +174,11 @@ class Metrics(Observer):
 
     def ranked(self, name: str, n_documents: int) -> None:
         """Count an impression and its documents."""
-        self._ranked.labels(name).inc()
-        self._documents.labels(name).inc(n_documents)
+        if name not in self._lists:
+            self._lists[name] = self._ranked.labels(name).inc, self._documents.labels(name).inc
+        count_list, count_documents = self._lists[name]
+        count_list()
+        count_documents(n_documents)
 
     def fed(self, name: str, outcome: str, count: int) -> None:
         """Count feedback events by outcome."""
@@ -198,6 +206,10 @@ class Metrics(Observer):
         self._rate.labels(name).set(rate)
         self._reciprocal.labels(name).set(reciprocal)
 
+    def skipped(self, name: str, reason: str) -> None:
+        """Count a closed impression that was not learned from."""
+        self._skipped.labels(name, reason).inc()
+
     def published(self, name: str, version: int) -> None:
         """Record the version that is served."""
         self._version.labels(name).set(version)
@@ -206,6 +218,7 @@ class Metrics(Observer):
         """Remove the labels of a deleted ranker; several workers share files from which nothing can be removed."""
         self._averages.pop(name, None)
         self._latencies.pop(name, None)
+        self._lists.pop(name, None)
         self._forget_guard(name)
         if not os.environ.get(SHARED):
             for metric in vars(self).values():
@@ -240,6 +253,7 @@ class Metrics(Observer):
             learned_share=info.learned_share,
             alarm=info.state == "alarm",
             anonymous=info.anonymous,
+            imitating=info.phase == "imitating",
         )
 
     def _set_guard(self, name: str, **values: float) -> None:

@@ -1,20 +1,37 @@
-"""The processes of ``duelrank serve``: one process that serves, or a supervisor with several workers."""
+"""The processes of ``duelrank serve``: a supervisor with processes that serve and one that learns; or one process for all."""
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from select import select
 from socket import socket
-from typing import TYPE_CHECKING
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Literal
 
-from duelrank.core.errors import DuelrankError, InvalidValue, StorageFailure
+from duelrank.core.errors import DuelrankError, InvalidValue, StorageFailure, StoreLocked
 from duelrank.core.extensions import load_extensions
+from duelrank.service.channel import AVAILABLE, FrontChannel, Inbox, LearnerChannel
 from duelrank.service.http.app import create_app
 from duelrank.service.http.auth import KeyRing
 from duelrank.service.http.limits import WebSettings
-from duelrank.service.http.server import FATAL, Supervisor, check_exposure, listen, run_server
+from duelrank.service.http.metrics import Metrics
+from duelrank.service.http.server import (
+    FATAL,
+    Role,
+    Supervisor,
+    caught_signals,
+    check_exposure,
+    end_with_supervisor,
+    listen,
+    run_server,
+)
 from duelrank.service.http.telemetry import LogFormat, configure_logging, traced
+from duelrank.service.leader import LEASE, ONE_SERVER, SERVING, learn
 from duelrank.service.service import Service
 from duelrank.service.settings import Settings
 from duelrank.storage import Storage, open_storage
@@ -22,10 +39,16 @@ from duelrank.storage import Storage, open_storage
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+#: Where learning happens: in a separate process, or in a thread of the process that serves.
+LearnerPlace = Literal["process", "inline"]
+MEMORY = "sqlite://"
+#: Seconds that the processes of a server that was killed may need to end.
+ENDING_SECONDS = 5.0
+
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """A process that serves one store. It is picklable, so that it can be the function of a worker.
+    """Serves one store. It is picklable, so that its methods can be the functions of processes.
 
     Parameters
     ----------
@@ -38,7 +61,9 @@ class ServerProcess:
     log_format
         Format of the log on stderr.
     report
-        Called with the error message of a worker that cannot continue; must be picklable.
+        Called with the error message of a process that cannot continue; must be picklable.
+    learner
+        Whether a separate process learns, or ("inline") a thread of the process that serves.
     """
 
     store: str
@@ -47,6 +72,7 @@ class ServerProcess:
     access_log: bool
     log_format: LogFormat
     report: Callable[[str], None]
+    learner: LearnerPlace = "process"
 
     def run(
         self,
@@ -56,14 +82,14 @@ class ServerProcess:
         announce: Callable[[int, KeyRing], None],
         ready: Callable[[list[str]], None],
     ) -> None:
-        """Serve in this process or in several workers, until SIGINT or SIGTERM.
+        """Serve in this process or in several, until SIGINT or SIGTERM.
 
         Parameters
         ----------
         host, port
             Address to listen on; port 0 selects a free one.
         workers
-            Number of processes; more than one need a store that processes can share.
+            Number of processes that serve; more than one need a store that processes can share.
         announce
             Called with the port and the keys of the store before serving starts.
         ready
@@ -78,30 +104,75 @@ class ServerProcess:
                     "several workers need a store that processes can share, which is PostgreSQL: "
                     "--store postgresql://USER@HOST/DATABASE; with SQLite, leave --workers at 1"
                 )
-            service = self._service(storage) if workers == 1 else None
+            service = self._claimed(storage, workers)
             with listen(host, port) as listening:
                 announce(listening.getsockname()[1], keys)
                 if service is not None:
                     self._serve(service, keys, listening, ready)
                     return
-                storage.close()  # each worker opens the store itself
-                Supervisor(self, listening, workers, ready).run()
+                storage.close()  # each process opens the store itself
+                Supervisor(self._roles(listening, workers), listening, ready).run()
 
-    def __call__(self, listening: socket, ready: Connection) -> None:
-        """Serve as a worker, and send the names of the rankers when it is ready."""
+    @property
+    def _separate(self) -> bool:
+        """Whether a separate process learns; no other process can read a store in memory."""
+        return self.learner == "process" and AVAILABLE and self.store != MEMORY
+
+    def _claimed(self, storage: Storage, workers: int) -> Service | None:
+        """Return the service of this process, None if other processes serve; raise `StoreLocked` if the store is in use."""
+        if workers == 1 and not self._separate:
+            service = Service(storage, self.settings)
+            service.claim()
+            return service
+        if not storage.shared:
+            for name in (SERVING, LEASE):
+                _await_lease(storage, name)
+        return None
+
+    def _roles(self, listening: socket, workers: int) -> list[Role]:
+        names = [f"worker {number}" for number in range(1, workers + 1)]
+        if not self._separate:
+            return [Role(name, partial(self.serve, listening, None)) for name in names]
+        inbox, fronts = Inbox(), [Inbox() for _ in names]
+        channels = [FrontChannel(front, inbox) for front in fronts]
+        return [
+            *(
+                Role(name, partial(self.serve, listening, channel), learns=False)
+                for name, channel in zip(names, channels, strict=True)
+            ),
+            Role("learner", partial(self.learn, LearnerChannel(inbox, fronts)), serves=False),
+        ]
+
+    def serve(self, listening: socket, channel: FrontChannel | None, ready: Connection) -> None:
+        """Serve as a process of a supervisor, and send the names of the rankers when it is ready."""
+        with self._started() as storage:
+            service = Service(storage, self.settings, channel=channel)
+            service.claim()
+            self._serve(service, KeyRing(storage), listening, ready.send)
+
+    def learn(self, channel: LearnerChannel, ready: Connection) -> None:
+        """Learn as a process of a supervisor; Ctrl-C, which all processes get, reaches it when those that serve have ended."""
+        with self._started() as storage, caught_signals() as (woken, signals):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+            def stopped(seconds: float) -> bool:
+                select([woken], [], [], seconds)
+                return bool(signals)
+
+            _check_saved(learn(storage, self.settings, channel, Metrics(), stopped, lambda: ready.send([])))
+
+    @contextmanager
+    def _started(self) -> Iterator[Storage]:
+        """Open the store in a process of a supervisor; errors end the process with a status that says whether to try again."""
+        end_with_supervisor()
         configure_logging(self.log_format, self.access_log)
         load_extensions()
         try:
             with open_storage(self.store) as storage:
-                self._serve(self._service(storage), KeyRing(storage), listening, ready.send)
+                yield storage
         except DuelrankError as error:
             self.report(f"error: {error}")
             sys.exit(1 if getattr(error, "retryable", False) else FATAL)
-
-    def _service(self, storage: Storage) -> Service:
-        service = Service(storage, self.settings)
-        service.claim()
-        return service
 
     def _serve(self, service: Service, keys: KeyRing, listening: socket, ready: Callable[[list[str]], None]) -> None:
         """Serve until a signal; raise `StorageFailure` if the final state could not be saved."""
@@ -113,8 +184,21 @@ class ServerProcess:
             lambda: ready([info.name for info in service.rankers()]),
             self.access_log,
         )
-        if service.unsaved is not None:
-            raise StorageFailure(
-                f"stopped, but not all that was learned is saved: {service.unsaved}; the next start learns it again from the "
-                "event log"
-            )
+        _check_saved(service.unsaved)
+
+
+def _check_saved(unsaved: Exception | None) -> None:
+    if unsaved is not None:
+        raise StorageFailure(
+            f"stopped, but not all that was learned is saved: {unsaved}; the next start learns it again from the event log"
+        )
+
+
+def _await_lease(storage: Storage, name: str) -> None:
+    """Wait a moment until a lease is free, because the processes of a server that was killed need one to end."""
+    end = monotonic() + ENDING_SECONDS
+    while (lease := storage.leases.acquire(name)) is None:
+        if monotonic() > end:
+            raise StoreLocked(ONE_SERVER)
+        sleep(0.05)
+    lease.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, get_origin
@@ -15,6 +16,7 @@ from duelrank.adapters.ubi import UbiEvent
 from duelrank.core.errors import (
     Conflict,
     DataFormatError,
+    DuelrankError,
     InvalidRecipe,
     InvalidValue,
     LimitExceeded,
@@ -77,6 +79,12 @@ class Call(msgspec.Struct):
     def name(self) -> str:
         """The name of the ranker in the path."""
         return self.path["name"]
+
+    def feature_names(self) -> tuple[str, ...]:
+        """Return the names of the features of the ranker in the path, none if there is no such ranker."""
+        with suppress(DuelrankError):
+            return self.service.ranker(self.name).features
+        return ()
 
     def check_webhook(
         self, guard: schema.GuardSpec | msgspec.UnsetType | None, present: schema.GuardSpec | None = None
@@ -200,15 +208,18 @@ _encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
 def _decode_rank(body: bytes, call: Call) -> schema.RankRequest:
-    return decode_rank(body, call.headers.get(b"content-type", b""), len(body) > call.state.settings.heavy)
+    large = len(body) > call.state.settings.heavy
+    return decode_rank(body, call.headers.get(b"content-type", b""), large, call.feature_names)
 
 
 def _decode_feedback(body: bytes, call: Call) -> Any:
-    return decode_events(body, call.headers.get(b"content-type", b""), call.service.settings.max_events)
+    kind, limit = call.headers.get(b"content-type", b""), call.service.settings.max_events
+    return decode_events(body, kind, limit, len(body) > call.state.settings.heavy)
 
 
 def _decode_logged(body: bytes, call: Call) -> Any:
-    return decode_logged(body, call.headers.get(b"content-type", b""), call.service.settings.max_events)
+    kind, limit = call.headers.get(b"content-type", b""), call.service.settings.max_events
+    return decode_logged(body, kind, limit, call.feature_names)
 
 
 # Query strings
@@ -259,8 +270,9 @@ async def rank(call: Call) -> schema.RankAnswer | Reply:
     """Order the documents of one query.
 
     Show them in this order, and send feedback with the same impression_id. A request with a known impression_id, such as after a
-    lost answer or for the next page, returns the same order. Large requests are smaller and faster with all documents as one
-    table, in JSON or as application/msgpack; with Accept: application/msgpack, the answer is MessagePack too.
+    lost answer or for the next page, returns the same order; a larger length than the first time is a conflict. Large
+    requests are smaller and faster with all documents as one table, in JSON or as application/msgpack; with Accept:
+    application/msgpack, the answer is MessagePack too.
     """
     began = perf_counter()
     answer = await call.service.rank(call.name, call.body)
@@ -302,6 +314,17 @@ async def create(call: Call) -> Reply:
 async def rankers(call: Call) -> list[schema.RankerInfo]:
     """List the rankers that the key is for."""
     return [call.redacted(info) for info in call.service.rankers() if call.caller.may_use(info.name)]
+
+
+async def overview(call: Call) -> list[schema.Overview]:
+    """Show the rankers that the key is for, with their guards and their traffic, those with an alarm first."""
+    found = await asyncio.to_thread(call.service.overview)
+    return [_redacted(call, each) for each in found if call.caller.may_use(each.ranker.name)]
+
+
+def _redacted(call: Call, each: schema.Overview) -> schema.Overview:
+    guard = None if each.guard is None else call.redacted(each.guard)
+    return msgspec.structs.replace(each, ranker=call.redacted(each.ranker), guard=guard)
 
 
 async def ranker(call: Call) -> schema.RankerInfo:
@@ -355,7 +378,8 @@ async def change(call: Call) -> schema.RankerInfo:
     """Change a ranker, without losing what it has learned.
 
     Fields that are not given stay as they are. New features start with zero weight; retired features may still be sent, and are
-    ignored. A guard is replaced as a whole; null removes it.
+    ignored. The weights of another representation are fitted to the present scores, on stored lists; the answer says how well. A
+    guard is replaced as a whole; null removes it.
     """
     present = (await asyncio.to_thread(call.service.ranker, call.name)).guard if call.caller.rankers else None
     call.check_webhook(call.body.guard, present)
@@ -386,7 +410,7 @@ async def resume(call: Call) -> schema.RankerInfo:
 
 
 async def rollback(call: Call) -> schema.RankerInfo:
-    """Restore the weights of an earlier version, as a new version."""
+    """Restore the weights of an earlier version, and its representation, as a new version."""
     return call.redacted(await call.service.control(call.name, "rollback", call.body.version))
 
 
@@ -414,7 +438,8 @@ async def unpin(call: Call) -> schema.RankerInfo:
 async def model(call: Call) -> schema.Model:
     """Show the weights by feature, of the current version or of an earlier one.
 
-    The weights of a feature are a list if its representation has several columns; its curve is easier to interpret.
+    The weights of a feature are a list if its representation has several columns; its curve is easier to interpret. A ranker that
+    is not linear, such as a neural network, has neither: 422.
     """
     return model_answer(await asyncio.to_thread(call.service.model, call.name, call.query.version))
 
@@ -431,7 +456,7 @@ async def last_step(call: Call) -> schema.LastStep:
     """Show what was learned from the last impression.
 
     Its clicked and examined documents, the direction of the clicks, the direction after the projection, and the weights before and
-    after. It is computed on request, by the leader; other processes answer 503.
+    after. It is computed on request. If the leader, which alone has it, is not a process of this server, the answer is 503.
     """
     return await asyncio.to_thread(call.service.last_step, call.name)
 
@@ -470,12 +495,12 @@ async def healthz(call: Call) -> schema.Health:
 
 
 async def readyz(call: Call) -> schema.Health:
-    """Report that all rankers are restored; 503 until then, and while the store fails."""
+    """Report that requests are answered, and whether a process learns; 503 until then, and while the store fails."""
     if not call.service.ready:
         raise NotReady("kernels are being compiled, or rankers are being restored")
     if call.service.failure is not None:
         raise NotReady("the background of the service fails; the server's log has the reason")
-    return schema.Health("ready")
+    return schema.Health("ready", None if call.service.read_only else call.service.learning)
 
 
 async def metrics(call: Call) -> Reply:
@@ -499,7 +524,7 @@ async def asset(call: Call) -> Reply:
 
 
 async def dashboard(call: Call) -> Reply:
-    """Show the dashboard of a ranker, live."""
+    """Show the dashboard: all rankers, or one of them live."""
     keys = call.state.gate.keys.in_force
     page = render(call.path.get("name", ""), keys, call.service.read_only)
     return Reply(page, 200, b"text/html; charset=utf-8", POLICY)
@@ -535,7 +560,7 @@ _GUARDED = {
     "name": "guarded",
     "algorithm": "wmgd-dsp",
     "features": ["bm25", "rating", "price"],
-    "guard": {"share": 0.1, "on_alarm": "baseline", "promote": [0.1, 0.5, 1.0]},
+    "guard": {"share": 0.2, "on_alarm": "baseline", "promote": [0.5, 1.0]},
 }
 _RANK = {
     "an impression": {
@@ -633,6 +658,7 @@ OPERATIONS = (
         ),
     ),
     Operation(method="GET", path=_RANKERS, handle=rankers, needs="rank", answers=list[schema.RankerInfo]),
+    Operation(method="GET", path="/v1/overview", handle=overview, needs="admin", answers=list[schema.Overview]),
     _on_ranker("GET", "", ranker, schema.RankerInfo, needs="rank", raises=(UnknownName,)),
     _on_ranker(
         "PATCH",
@@ -645,8 +671,9 @@ OPERATIONS = (
             "longer rankings, closed earlier": {"length": 20, "close_after": 600},
             "a guard that only tells": {"guard": {"on_alarm": "tell", "promote": [1.0]}},
             "no guard": {"guard": None},
+            "another representation": {"representation": "curves"},
         },
-        raises=(*_CONTROL_ERRORS, LimitExceeded, NoWebhook),
+        raises=(*_CONTROL_ERRORS, InvalidRecipe, LimitExceeded, NoWebhook),
     ),
     _on_ranker("GET", "/guard", guard, schema.GuardInfo, needs="rank", example_ranker="guarded"),
     _on_ranker("GET", "/live", live, schema.Live, query=LiveQuery, media_types=("text/event-stream",)),
@@ -667,7 +694,7 @@ OPERATIONS = (
     _on_ranker("DELETE", "", delete, None, query=DeleteQuery, statuses=(204,), media_types=(), raises=_CONTROL_ERRORS),
     _on_ranker("GET", "/model", model, schema.Model, query=ModelQuery),
     _on_ranker("GET", "/curves", curves, schema.ModelCurves, query=ModelQuery),
-    _on_ranker("GET", "/last-step", last_step, schema.LastStep, raises=(UnknownName,)),
+    _on_ranker("GET", "/last-step", last_step, schema.LastStep, raises=(UnknownName, InvalidRecipe)),
     _on_ranker("GET", "/history", history, schema.History, query=HistoryQuery),
     _on_ranker("GET", "/model/versions", versions, list[schema.VersionInfo], raises=(UnknownName,)),
     _on_ranker("POST", "/freeze", freeze, schema.RankerInfo, raises=_CONTROL_ERRORS),

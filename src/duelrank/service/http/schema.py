@@ -59,11 +59,11 @@ class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         there is no limit of one vote a day.
     """
 
-    share: float = 0.1
+    share: float = 0.2
     false_alarm_every: float = 1_000_000.0
     margin: float = 0.0
     on_alarm: OnAlarm = "baseline"
-    promote: tuple[float, ...] = (0.1, 0.5, 1.0)
+    promote: tuple[float, ...] = (0.5, 1.0)
     webhook: str | None = None
     anonymous: Anonymous = "count"
 
@@ -85,6 +85,7 @@ class _Definition(msgspec.Struct, frozen=True):
     retired: tuple[str, ...] = ()
     guard: GuardSpec | None = None
     actions: dict[str, float] = msgspec.field(default_factory=lambda: {CLICK: 1.0})
+    imitate: int | None = None
 
 
 class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
@@ -126,6 +127,10 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         Weights of actions on a document by name: ``{"click": 1, "add_to_cart": 3, "purchase": 10}``. Of several actions on one
         document the heaviest counts. Actions without a weight are accepted, and have no effect. A name has 1 to 100 printable
         characters.
+    imitate
+        Number of lists that are shown in the client's order before anything else, while the ranker learns to imitate that order;
+        lists of a log that it has learned from are included. By default 300 for a ranker with a guard and without a start, and 0
+        otherwise.
     """
 
 
@@ -144,6 +149,9 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         Settings of the guard, or None to remove it. The guard starts again if false_alarm_every, margin or promote change.
     actions
         Weights of actions, for all later feedback.
+    representation
+        Another representation of the features, as in `RankerSpec`. Its weights are fitted to the scores of the served version, on
+        lists whose features are still in the store, at least 50; the guard starts again on its present rung.
     """
 
     exploration: float | None = None
@@ -154,17 +162,34 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     retire_features: tuple[str, ...] = ()
     guard: GuardSpec | msgspec.UnsetType | None = msgspec.UNSET
     actions: dict[str, float] | None = None
+    representation: str | dict[str, Any] | None = None
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """How well weights for another representation were fitted to the scores of the present one, on a number of ``lists``.
+
+    ``share`` is the share of ``pairs`` of documents, of lists that were left out of the fit, that keep their order.
+    """
+
+    lists: int
+    pairs: int
+    share: float
 
 
 class RankerInfo(_Definition, frozen=True, kw_only=True):
     """The state of a ranker.
 
     In addition to its specification: the number of ``impressions``; of closed impressions that were learned from (``learned``), had
-    no feedback (``no_feedback``; they may never have been seen, and have no effect), were not learned from because they did not
-    explore or learning was frozen (``skipped``), or could not be learned from, which is never normal (``failed``); of ``open``
+    no feedback (``no_feedback``; they may never have been seen, and have no effect), had feedback and were not learned from
+    (``skipped``; by reason in ``skipped_by_reason``), or could not be learned from, which is never normal (``failed``); of ``open``
     impressions; of logged lists of other systems that it has learned from (``backfilled``), and that arrived too late for that
-    (``unused``); the version that a shadow serves (``pinned``), None if it serves the client's own order. Counts are at most two
-    seconds old, in every process. ``warnings`` are messages for the operator.
+    (``unused``); of lists, of a log or in the client's order, that it has imitated, at most ``imitate`` (``imitated``); the version
+    that a shadow serves (``pinned``), None if it serves the client's own order. Counts are at most two seconds old, in every
+    process. ``warnings`` are messages for the operator. ``fit`` is in the answer to a change of the representation only.
+
+    Reasons to skip a list are its kind, "guard", "baseline" or "greedy" (see `RankAnswer`); "frozen", learning was stopped by an
+    operator; "alarm", it was stopped by the guard; and "old", the list was made before a change of features, representation or
+    guard, or by a version that is older than 16 versions. Reasons of lists that an earlier release has skipped are not known.
     """
 
     impressions: int
@@ -172,6 +197,7 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     model_version: int
     no_feedback: int = 0
     skipped: int = 0
+    skipped_by_reason: dict[str, int] = {}
     failed: int = 0
     open: int = 0
     updates: int = 0
@@ -181,6 +207,8 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     backfilled: int = 0
     unused: int = 0
     warnings: tuple[str, ...] = ()
+    imitated: int = 0
+    fit: Fit | None = None
 
 
 class Document(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -211,7 +239,7 @@ class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     impression_id
         Id of this impression; a request with the same id returns the same order. Generated by default.
     length
-        Number of documents to show, by default that of the ranker.
+        Number of documents to show, by default that of the ranker; an impression keeps its length.
     explain
         Whether to return scores, and what each feature adds to them.
     """
@@ -223,7 +251,10 @@ class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A document of a ranking; ``position`` counts from 1. With ``explain``: its score, and what each feature adds to it."""
+    """A document of a ranking; ``position`` counts from 1. With ``explain``: its score, and what each feature adds to it.
+
+    A ranker that is not linear has scores only.
+    """
 
     id: str
     position: int
@@ -232,11 +263,16 @@ class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class RankAnswer(msgspec.Struct, frozen=True):
-    """A ranking to show, best first, and the impression id for its feedback."""
+    """A ranking to show, best first, the impression id for its feedback, and the kind of the list.
+
+    ``kind`` is "explored" (learned from), "greedy" (best first, without exploration), "frozen" (the same, of a frozen ranker),
+    "guard" (a team draft with the client's order), "baseline" (the client's order, by decision of the guard) or "shadow".
+    """
 
     impression_id: str
     model_version: int
     ranking: list[RankedDocument]
+    kind: str = ""
 
     @property
     def ids(self) -> list[str]:
@@ -325,7 +361,8 @@ class FeedbackCounts(msgspec.Struct, frozen=True):
     """Counts of the events of a request: each is counted once, in one of the first four or in ``invalid``.
 
     If some clicks of an event are on documents that were not shown, the event is accepted with the other clicks, and is also listed
-    in ``invalid``; if no click and no other feedback is left, it is invalid only.
+    in ``invalid``; if no click and no other feedback is left, it is invalid only. ``warnings`` has one sentence for each reason why
+    feedback had no effect: an action without a weight, a document that was not shown, an unknown impression.
     """
 
     accepted: int = 0
@@ -333,6 +370,7 @@ class FeedbackCounts(msgspec.Struct, frozen=True):
     unknown: int = 0
     expired: int = 0
     invalid: list[Invalid] = []
+    warnings: list[str] = []
 
 
 class VersionNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -487,6 +525,8 @@ class GuardAlarm(msgspec.Struct, frozen=True):
         Explanation in one sentence.
     lately
         Share of wins among about the last hundred decisive lists.
+    happened, consequence
+        What users preferred, and what the service did: the two parts of the reason that need no statistics.
     """
 
     time: float
@@ -498,6 +538,8 @@ class GuardAlarm(msgspec.Struct, frozen=True):
     to_version: int | None
     reason: str
     lately: float = 0.5
+    happened: str = ""
+    consequence: str = ""
 
 
 class GuardRung(msgspec.Struct, frozen=True):
@@ -558,6 +600,11 @@ class GuardInfo(msgspec.Struct, frozen=True):
         Share of about the last hundred decisive lists whose feedback had no ``user_id``.
     warnings
         Messages for the operator.
+    phase
+        "imitating": all lists have the client's order, and the ranker learns to imitate it; "climbing": it is on a rung below the
+        last; "full": it is on the last rung; "alarm": as in ``state``.
+    imitated, imitate
+        Number of lists that were imitated, lists of a log included, and number after which the guard begins; 0 if it need not wait.
     """
 
     name: str
@@ -589,6 +636,17 @@ class GuardInfo(msgspec.Struct, frozen=True):
     ignored: int = 0
     anonymous: float = 0.0
     warnings: tuple[str, ...] = ()
+    phase: Literal["imitating", "climbing", "full", "alarm"] = "climbing"
+    imitated: int = 0
+    imitate: int = 0
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """A ranker among all: its state, its guard, None if it has none, and its recent mean number of lists per minute."""
+
+    ranker: RankerInfo
+    guard: GuardInfo | None
+    lists_per_minute: float
 
 
 class HistoryMark(msgspec.Struct, frozen=True):
@@ -694,6 +752,8 @@ class Live(msgspec.Struct, frozen=True):
         Rate of new events of all rankers in the log since the previous message; None in the first message.
     history
         The newest steps: the current one and the one before.
+    alarms
+        Names of other rankers whose guards have raised an alarm.
     """
 
     time: float
@@ -702,6 +762,7 @@ class Live(msgspec.Struct, frozen=True):
     lag: int
     events_per_second: float | None
     history: History
+    alarms: tuple[str, ...] = ()
 
 
 class ImpressionInfo(msgspec.Struct, frozen=True):
@@ -712,7 +773,7 @@ class ImpressionInfo(msgspec.Struct, frozen=True):
     impression_id, time, model_version
         Id, time, and version that made it.
     kind
-        explored, greedy, shadow, guard or baseline (the client's own order).
+        Kind of the list, as in `RankAnswer`.
     documents
         Number of candidates.
     shown, clicked
@@ -746,10 +807,11 @@ class Comparison(msgspec.Struct, frozen=True):
     other: VersionRanking
 
 
-class Health(msgspec.Struct, frozen=True):
-    """The health of the service."""
+class Health(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The health of the service; ``learning`` is whether a process learns from what is stored, which may begin later."""
 
     status: str
+    learning: bool | None = None
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""Runs the server, in one process or in several workers, until it is stopped by a signal."""
+"""Runs the server, in one process or in several, until it is stopped by a signal."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ import sys
 import tempfile
 import time
 from asyncio import TimerHandle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
@@ -33,16 +34,20 @@ from duelrank.service.http.errors import HeadersTooLarge, explain
 from duelrank.service.http.metrics import SHARED
 from duelrank.service.service import Service
 
-#: The exit status of a worker that cannot work, such as on a damaged store; it is not restarted.
+#: The exit status of a process that cannot work, such as on a damaged store; it is not restarted.
 FATAL = 2
-#: Seconds until a worker is restarted: at first and at most; doubled each time it has run for less than `SHORT_RUN` seconds.
-RESTART_PAUSES, SHORT_RUN = (1.0, 30.0), 60.0
+#: Seconds until a process is restarted: at first and at most; doubled each time that it ends before it is ready.
+RESTART_PAUSES = (0.2, 30.0)
 
 MAX_CONNECTIONS = 10_000
+#: Seconds after a signal in which others do not count.
+SIGNAL_SECONDS = 1.0
 #: Seconds for which requests may continue when the server is stopped.
 GRACE = 30
 #: Seconds after which a computing thread releases the GIL: the event loop waits for this time.
 SWITCH = 0.0005
+#: New objects until the garbage collector examines them: most of those of a request are gone by then.
+GARBAGE = 20_000
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +147,7 @@ async def _serve(server: _Server, service: Service, listening: socket.socket, wh
             server.should_exit = True
             raise
         gc.freeze()  # objects that exist now are permanent, and need not be examined by the garbage collector
+        gc.set_threshold(GARBAGE)
         when_ready()
 
     watching = asyncio.create_task(watch())
@@ -191,6 +197,7 @@ class LimitedProtocol(HttpToolsProtocol):
     discard_seconds: ClassVar[float] = 2.0
 
     _timer: TimerHandle | None = None
+    _begun = False
     _header_bytes = 0
     _silent_bytes = 0
     _progress = 0
@@ -216,24 +223,31 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         before = self._progress
         super().data_received(data)
+        if self._begun:
+            self._begun = False
+            self._start_timer()
         self._silent_bytes = self._silent_bytes + len(data) if self._progress == before else 0
         if self._silent_bytes > self.max_header_bytes:
             self._refuse()
 
     def on_message_begin(self) -> None:
-        """Start the time limit of a request."""
-        self._start_timer()
+        """Let the time limit of a request start, unless all of it is in these data already."""
+        self._begun = True
         self._header_bytes = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """Count a piece of the address."""
-        self._count(len(url))
+        self._header_bytes += len(url)
+        if self._header_bytes > self.max_header_bytes:
+            raise HeadersTooLarge
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header."""
-        self._count(len(name) + len(value) + 4)  # with a colon, a space and the end of the line
+        self._header_bytes += len(name) + len(value) + 4  # with a colon, a space and the end of the line
+        if self._header_bytes > self.max_header_bytes:
+            raise HeadersTooLarge  # stops the parser, and uvicorn calls `send_400_response`
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -249,6 +263,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Stop the time limit: the request is complete."""
         self._progress += 1
+        self._begun = False
         self._stop_timer()
         super().on_message_complete()
 
@@ -258,11 +273,6 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse()
         elif not self._refused:
             super().send_400_response(msg)
-
-    def _count(self, size: int) -> None:
-        self._header_bytes += size
-        if self._header_bytes > self.max_header_bytes:
-            raise HeadersTooLarge  # stops the parser, and uvicorn calls `send_400_response`
 
     def _refuse(self) -> None:
         """Answer that the headers are too large, unless another answer is being sent, and close the connection soon."""
@@ -296,44 +306,52 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
 
-# Workers
+# Several processes
 
 
-#: The function of a worker, which must be picklable: serves on a socket until SIGTERM; sends the rankers' names when it is ready.
-Work: TypeAlias = Callable[[socket.socket, Connection], None]
+#: The function of a process, which must be picklable: works until SIGTERM; sends the rankers' names when it is ready.
+Work: TypeAlias = Callable[[Connection], None]
+
+
+@dataclass(frozen=True)
+class Role:
+    """A process of a server: its name in the log, its function, whether it answers requests, and whether it may be the leader."""
+
+    name: str
+    work: Work
+    serves: bool = True
+    learns: bool = True
 
 
 @dataclass
-class _Worker:
-    number: int
+class _Child:
+    role: Role
     process: BaseProcess | None = None
     ready: Connection | None = None
-    started: float = 0.0
-    served: bool = False  # whether it was ready: before that there is nothing to save
+    was_ready: bool = False  # before that there is nothing to save
     pause: float = RESTART_PAUSES[0]
     due: float | None = None  # when to restart it, by the monotonic clock
+    asked: bool = False  # to stop
 
 
 class Supervisor:
-    """Runs several workers on one listening socket, and restarts those that end, until SIGINT or SIGTERM.
+    """Runs several processes, and restarts those that end, until SIGINT or SIGTERM; a second signal kills them.
 
     Parameters
     ----------
-    work
-        Function of each worker.
+    roles
+        The processes. Those that do not serve are stopped after the others, so that they learn from the last requests, too.
     listening
-        Socket from which all workers accept connections.
-    count
-        Number of workers.
+        Socket from which the processes that serve accept connections.
     when_ready
-        Called once, with the names of the rankers, when the first worker is ready.
+        Called once, with the names of the rankers, when the first process that serves is ready.
     """
 
     def __init__(
-        self, work: Work, listening: socket.socket, count: int, when_ready: Callable[[list[str]], None]
+        self, roles: Sequence[Role], listening: socket.socket, when_ready: Callable[[list[str]], None]
     ) -> None:
-        self._work, self._listening, self._when_ready = work, listening, when_ready
-        self._workers = [_Worker(number) for number in range(1, count + 1)]
+        self._listening, self._when_ready = listening, when_ready
+        self._children = [_Child(role) for role in roles]
         self._context = multiprocessing.get_context("spawn")
         self._stopping = False
         self._failed = False
@@ -341,107 +359,137 @@ class Supervisor:
         self._announced = False
 
     def run(self) -> None:
-        """Start and supervise the workers; returns when all have ended."""
-        with _wakeup() as (woken, signals), _shared_metrics():
-            for worker in self._workers:
-                self._start(worker)
+        """Start and supervise the processes; returns when all have ended."""
+        with caught_signals() as (woken, signals), _shared_metrics():
+            for child in self._children:
+                self._start(child)
             while self._alive() or not self._stopping:
                 self._wait(woken)
                 if signals and not self._stopping:
                     self._stop(f"signal {signal.Signals(signals[0]).name}")
-                for worker in self._workers:
-                    self._supervise(worker)
+                for child in self._children:
+                    self._supervise(child)
+                if self._stopping:
+                    self._end_children(kill=len(signals) > 1)
         if self._failed:
-            raise StorageFailure("a worker cannot serve; the log has the reason")
+            raise StorageFailure("a process cannot continue; the log has the reason")
         if self._unsaved:
             raise StorageFailure(
                 f"stopped, but {' and '.join(self._unsaved)}: the newest checkpoints may not be saved; the next start learns the "
                 "rest again from the event log"
             )
 
-    def _alive(self) -> list[_Worker]:
-        return [worker for worker in self._workers if worker.process is not None]
+    def _alive(self) -> list[_Child]:
+        return [child for child in self._children if child.process is not None]
 
-    def _start(self, worker: _Worker) -> None:
+    def _start(self, child: _Child) -> None:
         receiving, sending = self._context.Pipe(duplex=False)
-        process = self._context.Process(
-            target=self._work, args=(self._listening, sending), name=f"worker {worker.number}"
-        )
+        process = self._context.Process(target=child.role.work, args=(sending,), name=child.role.name)
         process.start()
         sending.close()
-        worker.process, worker.ready, worker.due, worker.started = process, receiving, None, time.monotonic()
-        worker.served = False
-        log.info("worker %d: process %s", worker.number, process.pid)
+        child.process, child.ready, child.due, child.was_ready = process, receiving, None, False
+        log.info("%s: process %s", child.role.name, process.pid)
 
     def _wait(self, woken: socket.socket) -> None:
-        """Wait until a worker is ready or ends, a signal arrives, or a worker has to be restarted."""
+        """Wait until a process is ready or ends, a signal arrives, or a process has to be restarted."""
         events: list[Any] = [woken]
-        events += [worker.process.sentinel for worker in self._workers if worker.process is not None]
-        events += [worker.ready for worker in self._alive() if worker.ready is not None]
-        due = [worker.due for worker in self._workers if worker.due is not None]
+        events += [child.process.sentinel for child in self._children if child.process is not None]
+        events += [child.ready for child in self._alive() if child.ready is not None]
+        due = [child.due for child in self._children if child.due is not None and not self._stopping]
         wait(events, max(0.0, min(due) - time.monotonic()) if due else None)
         with suppress(BlockingIOError):
             woken.recv(4096)
 
-    def _supervise(self, worker: _Worker) -> None:
-        self._read_ready(worker)
-        if worker.process is not None and worker.process.exitcode is not None:
-            self._ended(worker, worker.process.exitcode)
-        if worker.due is not None and time.monotonic() >= worker.due and not self._stopping:
-            self._start(worker)
+    def _supervise(self, child: _Child) -> None:
+        self._read_ready(child)
+        if child.process is not None and child.process.exitcode is not None:
+            self._ended(child, child.process.exitcode)
+        if child.due is not None and time.monotonic() >= child.due and not self._stopping:
+            self._start(child)
 
-    def _read_ready(self, worker: _Worker) -> None:
-        """Read whether a worker is ready; announce the first one."""
-        if worker.ready is None or not worker.ready.poll():
+    def _read_ready(self, child: _Child) -> None:
+        """Read whether a process is ready; announce the first one that serves."""
+        if child.ready is None or not child.ready.poll():
             return
         with suppress(EOFError):
-            names: list[str] = worker.ready.recv()
-            worker.served = True
-            log.info("worker %d is ready", worker.number)
-            if not self._announced:
+            names: list[str] = child.ready.recv()
+            child.was_ready = True
+            log.info("%s is ready", child.role.name)
+            if not self._announced and child.role.serves:
                 self._announced = True
                 self._when_ready(names)
-        worker.ready.close()
-        worker.ready = None
+        child.ready.close()
+        child.ready = None
 
-    def _ended(self, worker: _Worker, status: int) -> None:
-        process, worker.process = worker.process, None
+    def _ended(self, child: _Child, status: int) -> None:
+        process, child.process = child.process, None
         assert process is not None
         _forget_gauges(process.pid)
+        name = child.role.name
         if self._stopping:
-            if worker.served and status != 0:
-                self._unsaved.append(f"worker {worker.number} ended with status {status}")
+            if child.role.learns and child.was_ready and status != 0:
+                self._unsaved.append(f"{name} ended with status {status}")
             return
         if status == FATAL:
             self._failed = True
-            self._stop(f"worker {worker.number} cannot serve")
+            self._stop(f"{name} cannot continue")
             return
-        ran = time.monotonic() - worker.started
-        worker.pause = min(2.0 * worker.pause, RESTART_PAUSES[1]) if ran < SHORT_RUN else RESTART_PAUSES[0]
-        worker.due = time.monotonic() + worker.pause
-        log.error(
-            "worker %d (process %s) ended with status %d; it is restarted in %g s",
-            worker.number, process.pid, status, worker.pause,
-        )  # fmt: skip
+        pause = RESTART_PAUSES[0] if child.was_ready else child.pause
+        child.due, child.pause = time.monotonic() + pause, min(2.0 * pause, RESTART_PAUSES[1])
+        log.error("%s (process %s) ended with status %d; it is restarted in %g s", name, process.pid, status, pause)
 
     def _stop(self, why: str) -> None:
-        """Terminate all workers, which finish their requests."""
+        """Begin to stop; a learner that is not running cannot save what is in the log."""
         self._stopping = True
         log.info("stopping: %s", why)
-        for worker in self._alive():
-            assert worker.process is not None
-            worker.process.terminate()
+        self._listening.close()  # so that new connections are refused, not left waiting
+        stopped = [child.role.name for child in self._children if child.role.learns and child.due is not None]
+        self._unsaved += [f"{name} was not running" for name in stopped if not self._failed]
+
+    def _end_children(self, kill: bool) -> None:
+        """Terminate the processes that serve, which finish their requests, then those that only learn; or kill them all."""
+        serving = [child for child in self._alive() if child.role.serves]
+        for child in self._alive() if kill else serving or self._alive():
+            assert child.process is not None
+            if kill:
+                child.process.kill()
+            elif not child.asked:
+                child.process.terminate()
+            child.asked = True
+
+
+def end_with_supervisor() -> None:
+    """Stop this process, as SIGTERM does, when the supervisor that has started it ends, even if that was killed."""
+    supervisor = multiprocessing.parent_process()
+    assert supervisor is not None
+
+    def watch() -> None:
+        supervisor.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=watch, name="duelrank-supervisor", daemon=True).start()
 
 
 @contextmanager
-def _wakeup() -> Iterator[tuple[socket.socket, list[int]]]:
-    """Yield a socket that becomes readable on SIGINT or SIGTERM, and the list of received signals."""
+def caught_signals() -> Iterator[tuple[socket.socket, list[int]]]:
+    """Yield a socket that becomes readable on SIGINT or SIGTERM, and the list of received signals.
+
+    Signals that arrive together count as one: a terminal, or ``timeout``, may send the same signal to a process and to its group.
+    """
     reading, writing = socket.socketpair()
     reading.setblocking(False)
     writing.setblocking(False)
     received: list[int] = []
+    due = 0.0
+
+    def receive(number: int, frame: object) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            received.append(number)
+            due = time.monotonic() + SIGNAL_SECONDS
+
     names = (signal.SIGINT, signal.SIGTERM)
-    handlers = {name: signal.signal(name, lambda number, frame: received.append(number)) for name in names}
+    handlers = {name: signal.signal(name, receive) for name in names}
     before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
     try:
         yield reading, received
@@ -455,7 +503,7 @@ def _wakeup() -> Iterator[tuple[socket.socket, list[int]]]:
 
 @contextmanager
 def _shared_metrics() -> Iterator[None]:
-    """Let the workers keep their metrics in one folder, so that each of them can return those of all."""
+    """Let the processes keep their metrics in one folder, so that each of them can return those of all."""
     with tempfile.TemporaryDirectory(prefix="duelrank-metrics-") as folder:
         before = os.environ.get(SHARED)
         os.environ[SHARED] = folder
