@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from duelrank import Learner
-from duelrank.adapters.backfill import ENOUGH, LENGTH, LogLearner
+from duelrank.adapters.backfill import ENOUGH, IMITATED_DOCUMENTS, IMITATED_WORTH, LENGTH, LogLearner
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidRecipe, ShapeMismatch
 from duelrank.core.grammar import parse
@@ -161,3 +161,46 @@ def test_only_proportions_of_weights_matter():
             logged = learner.learn(logged, query, ranking, Feedback(feedback.clicks, weights=weights), stream(1, "log"))
         found.append(logged.weights)
     assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
+class TestImitation:
+    def imitated(self, recipe: str, number: int) -> tuple[LogLearner, State, State]:
+        ranker = parse(recipe, Algorithm)
+        state, learner = ranker.start(N_FEATURES, stream(1, "start")), LogLearner(ranker)
+        logged = learner.start(state)
+        for each, (query, _, _) in enumerate(lists(number)):
+            logged = learner.imitate(logged, query, np.argsort(-query.features[:, 0]), stream(each, "log"))
+        return learner, state, logged
+
+    @pytest.mark.parametrize("recipe", RECIPES)
+    def test_the_order_is_learned_from_few_lists(self, recipe):
+        learner, state, logged = self.imitated(recipe, 100)
+        after, ranker = learner.handed_over(state, logged), parse(recipe, Algorithm)
+        agree = []
+        for query, _, _ in lists(50, seed=2):
+            best = ranker.best(after, query, stream(1, "best"))
+            agree.append(best[0] == query.features[:, 0].argmax())
+        assert np.mean(agree) > 0.7, "one in twelve by chance"
+
+    def test_an_imitated_list_is_worth_several_of_a_log(self):
+        learner, state, logged = self.imitated("mgd-dsp", 300)
+        expected = LENGTH * np.sqrt(IMITATED_WORTH * 300 / ENOUGH)
+        assert np.linalg.norm(learner.handed_over(state, logged).weights) == pytest.approx(expected)
+
+    def test_it_does_not_change_what_is_known_of_users(self):
+        learner, _, logged = taught("mgd-dsp", 20)
+        query = Query("", np.random.default_rng(1).random((12, N_FEATURES)))
+        after = learner.imitate(logged, query, np.arange(12), stream(0, "log"))
+        assert after.of("examination").memory is logged.of("examination").memory
+        assert not np.array_equal(after.weights, logged.weights)
+
+    def test_long_lists_are_cut_and_one_document_teaches_nothing(self):
+        learner, _, logged = self.imitated("mgd-dsp", 1)
+        features = np.random.default_rng(1).random((IMITATED_DOCUMENTS + 50, N_FEATURES))
+        long, cut = Query("", features), Query("", features[:IMITATED_DOCUMENTS])
+        orders = [
+            learner.imitate(logged, query, np.arange(query.n_documents), stream(0, "log")) for query in (long, cut)
+        ]
+        assert np.array_equal(orders[0].weights, orders[1].weights)
+        one = learner.imitate(logged, Query("", features[:1]), np.arange(1), stream(0, "log"))
+        assert np.array_equal(one.weights, logged.weights)

@@ -111,3 +111,12 @@ class TestCompletion:
         assert done.exit_code == 2
         assert done.stderr.startswith(f"error: could not write {tmp_path / 'file'}")
         assert done.stderr.count("\n") == 1
+
+
+def test_help_shows_no_type_beside_flags_and_no_python_type_of_lists(cli):
+    paths = [name.split() for name, _ in commands(typer.main.get_command(app))]
+    shown = {" ".join(path): cli(*path, "--help").stdout for path in ([], ["data"], *paths)}
+    assert {
+        name: text for name, text in shown.items() if "<bool>" in text or " <list" in text.partition("Options")[2]
+    } == {}
+    assert "--json" in shown["run"]

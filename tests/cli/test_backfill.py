@@ -106,6 +106,10 @@ class TestStore:
         info, weights = ranker(store)
         assert (info.backfilled, weights.tolist()) == (LISTS, before)
 
+    def test_the_name_comes_first_and_the_address_is_an_option(self, cli_json, store, files):
+        taken = cli_json("backfill", "shop", "--store", store, *files)["taken"]
+        assert cli_json("backfill", store, "shop", *files)["there_already"] == taken > 0
+
     def test_a_log_that_has_grown(self, cli_json, store, tmp_path):
         cli_json("backfill", store, "shop", *options(generated(20).write(tmp_path)))
         found = cli_json("backfill", store, "shop", *options(generated(LISTS).write(tmp_path)))
@@ -135,7 +139,7 @@ class TestStore:
         log.queries += [{"nonsense": 1}] * 2
         result = cli("backfill", store, "shop", *options(log.write(tmp_path)), "--max-errors", 1)
         assert result.exit_code == 2
-        assert "50 lists were accepted before this" in " ".join(result.stderr.split())
+        assert "50 lists accepted before this" in " ".join(result.stderr.split())
         assert ranker(store)[0].backfilled == 50
 
     def test_a_service_on_the_same_store(self, cli, store, files):
@@ -143,11 +147,12 @@ class TestStore:
             Service(storage).claim()
             result = cli("backfill", store, "shop", *files)
         assert result.exit_code == 2
-        assert "duelrank backfill http" in " ".join(result.stderr.split())
+        assert "duelrank backfill RANKER --url" in " ".join(result.stderr.split())
 
     def test_what_is_wrong_with_the_arguments(self, cli, store, files, tmp_path):
         for words, reason in (
             ((tmp_path / "not.db", "shop", *files), "does not exist"),
+            (("shop", "--store", tmp_path / "not.db", *files), "does not exist"),
             ((store, "shup", *files), "did you mean shop?"),
             ((store, "shop", *files[:-1], tmp_path / "not"), "not does not exist"),
             ((store, "shop", *files[:-1], "-", "--queries", "-"), "only one of the files can be -"),
@@ -292,9 +297,16 @@ class TestRunningService:
         transport = httpx.MockTransport(lambda request: (_ for _ in ()).throw(httpx.ConnectError("refused")))
         monkeypatch.setattr(duelrank.client, "Client", functools.partial(duelrank.client.Client, transport=transport))
         monkeypatch.setattr("duelrank.client.client.time.sleep", lambda seconds: None)
-        result = cli("backfill", "http://example.com", "shop", *files)
-        assert result.exit_code == 2
-        assert "is a service running at http://example.com?" in " ".join(result.stderr.split())
+        monkeypatch.setenv("DUELRANK_URL", "http://environment")
+        for words, address in (
+            (("shop",), "http://environment"),
+            (("shop", "--url", "http://option"), "http://option"),
+            (("http://argument", "shop"), "http://argument"),
+        ):
+            result = cli("backfill", *words, *files)
+            assert result.exit_code == 2
+            sentence = f"is a service running at {address}? Give its address with --url or DUELRANK_URL"
+            assert sentence in " ".join(result.stderr.split())
 
 
 class TestSummary:

@@ -62,7 +62,7 @@ class TestOnce:
         result = cli("guard", "shop", "--once")
         assert result.exit_code == 0
         assert service.paths == ["/v1/rankers/shop/guard"]
-        assert result.stdout.startswith("shop  watching  version 42")
+        assert result.stdout.startswith("shop  decides 50% of the lists: rung 2 of 3  version 42")
 
     def test_what_an_operator_should_know(self, cli, service):
         spec = msgspec.structs.replace(guard_info().guard, anonymous="ignore")
@@ -184,6 +184,17 @@ class TestView:
         assert "10% → [50%] → 100%  50% of the other lists are ranked" in shown(guard_info())
         assert "now 47.2%, is above 49%" in shown(guard_info())
         assert "all lists have your own order" in shown(guard_info(state="alarm"))
+
+    def test_the_first_line_says_the_phase(self):
+        imitating = {"phase": "imitating", "imitated": 1200, "imitate": 3000, "learned_share": 0.0}
+        text = shown(guard_info(**imitating))
+        assert text.startswith("shop  imitates your order: 1,200 of 3,000 lists  version 42")
+        assert "begins when your order is imitated" in row(text, "ladder")
+        assert "next rung" not in text
+        full = shown(guard_info(phase="full", learned_share=1.0, rung=GuardRung(3, 3, 1.0, 0, 0, 0.5, 0.0, 1.0, 0.49)))
+        assert full.startswith("shop  decides 100% of the lists: rung 3 of 3  version 42")
+        assert "next rung" not in full
+        assert shown(guard_info(state="alarm")).startswith("shop   ALARM   all lists have your own order")
 
     def test_a_past_alarm_has_its_reason(self):
         alarm = guard_info(state="alarm").last_alarm

@@ -6,6 +6,7 @@ from duelrank import parse
 from duelrank.core.registry import names
 
 KINDS = {
+    "scorers",
     "guards",
     "baselines",
     "algorithms",
@@ -54,10 +55,30 @@ def test_unknown_kind(cli):
     assert result.exit_code == 2
     assert "did you mean algorithms?" in result.stderr
     assert result.stdout == ""
+    far = cli("list", "nonsense").stderr
+    assert "kinds: algorithms, users, datasets" in far
+    assert "wmgd-dsp" not in far
 
 
-def test_nothing_is_wider_than_the_terminal(cli):
-    assert max(map(len, cli("list").stdout.splitlines())) <= 80
+def test_an_overview_of_one_screen_by_default(cli):
+    lines = cli("list").stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    named = [line.split()[0] for line in lines if line.startswith("  ") and "duelrank list" not in line]
+    assert {"wmgd-dsp-curves", "perfect", "synthetic", "nDCG@10"} <= set(named)
+    assert all(parse(name) for name in named)
+
+
+@pytest.mark.parametrize("line", ["algorithms", "mgd-dsp", "--all"])
+def test_what_the_overview_leads_to(cli, line):
+    assert f"duelrank list {line} " in cli("list").stdout
+    assert cli("list", line).exit_code == 0
+
+
+def test_everything_fits_the_terminal(cli, cli_json):
+    shown = cli("list", "--all").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert set(cli_json("list")) <= set(shown.splitlines())  # the kinds are headings
 
 
 def test_every_user_says_what_it_does(cli_json):

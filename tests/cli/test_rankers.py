@@ -82,6 +82,9 @@ def test_show(cli, cli_json, service):
     lines = [line.split(maxsplit=1) for line in cli("rankers", "show", "shop").stdout.splitlines()]
     shown = {line[0]: line[-1].strip() for line in lines}
     assert (shown["features"], shown["impressions"], shown["pinned"]) == ("bm25, price", "12,345", "7")
+    assert "skipped by reason" not in cli("rankers", "show", "shop").stdout
+    service.failure = httpx.Response(200, json=INFO | {"skipped_by_reason": {"guard": 1100, "greedy": 2}})
+    assert "guard 1,100, greedy 2" in cli("rankers", "show", "shop").stdout
 
 
 def test_curves(cli, cli_json, service):
@@ -174,6 +177,14 @@ def test_change(cli, service):
     assert cli("rankers", "change", "shop", *words).exit_code == 0
     body = {"exploration": 0.0, "add_features": ["age", "size"], "retire_features": ["price"]}
     assert service.asked() == ("PATCH", "/v1/rankers/shop", body)
+
+
+def test_change_of_the_representation(cli, service):
+    fit = {"lists": 400, "pairs": 3600, "share": 0.8803}
+    service.failure = httpx.Response(200, json=INFO | {"fit": fit})
+    shown = cli("rankers", "change", "shop", "--representation", "steps").stdout
+    assert service.asked() == ("PATCH", "/v1/rankers/shop", {"representation": "steps"})
+    assert "88.0% of 3,600 pairs of documents keep their order" in shown
 
 
 GUARD = {

@@ -110,6 +110,7 @@ def test_curves_are_plotted(cli, tmp_path):
         (("mgd", "--plot-curves", "curves.html"), "the name must end in"),
         (("mgd", "--plot-curves", "--json"), "the name of a file is missing"),
         (("cascade-ucb1", "--plot-curves", "curves.png"), "so it has no curves"),
+        (("mlp-pdgd", "--plot-curves", "curves.png"), "mlp-pdgd is not linear"),
     ],
 )
 def test_curves_that_cannot_be_plotted_are_refused_before_the_run(cli, monkeypatch, words, hint):

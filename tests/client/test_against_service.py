@@ -308,6 +308,22 @@ def test_a_ranker_is_changed_and_keeps_what_it_has_learned(client):
         client.change_ranker("shop", retire_features=["no such feature"])
 
 
+def test_the_representation_of_a_ranker_changes(client):
+    start = {"weights": {"bm25": 1.0, "price": -0.5}}
+    made = client.create_ranker("shop", "mgd", ["bm25", "price"], start=start, representation="query-scaled")
+    assert "cannot be exported to" in made.warnings[0]
+    with pytest.raises(ServiceError, match=r"409 .* at least 50 lists .* has 0"):
+        client.change_ranker("shop", representation="curves")
+    draws = np.random.default_rng(1)
+    for _ in range(50):
+        answer = client.rank("shop", (["a", "b", "c", "d"], draws.random((4, 2))))
+        assert answer.kind == "explored"
+    changed = client.change_ranker("shop", representation="curves")
+    assert (changed.representation, changed.warnings, changed.fit.lists) == ("curves", (), 50)
+    with pytest.raises(ServiceError, match=r"422 .*did you mean curves\?"):
+        client.change_ranker("shop", representation="curvs")
+
+
 def test_a_ranker_is_taught_with_a_log_and_told_what_actions_weigh(client):
     made = client.create_ranker("shop", "mgd", ["bm25", "price"], actions={"click": 1, "purchase": 5})
     assert made.actions == {"click": 1.0, "purchase": 5.0}

@@ -193,7 +193,7 @@ class TestAsking:
     @pytest.mark.parametrize(
         ("documents", "reason"),
         [
-            ((["d1"], np.zeros((2, 3))), "1 document ids need 1 rows"),
+            ((["d1"], np.zeros((2, 3))), "one row of features: 1 and 2 given"),
             ((["d1", "d2"], np.zeros(2)), "2-D array, got shape"),
             ((["d1", "d2"], [[1.0], [1.0, 2.0]]), "same number of features"),
             ((["d1"], [["x"]]), "rows of numbers"),

@@ -30,17 +30,24 @@ def test_the_first_click_is_learned(url, capsys):
     until(lambda: httpx.get(f"{url}/v1/rankers/shoes", timeout=FOR_EVER).json()["learned"] == 1)
 
 
-def test_the_commands_of_the_readme_work(url):
-    commands = re.findall(r"^curl localhost:8000(.*)", (DOCS.parent / "README.md").read_text(), re.MULTILINE)
-    answers = []
-    for path, flag, body in map(shlex.split, commands):
-        assert flag == "-d"
-        answers.append(httpx.post(f"{url}{path}", content=body, timeout=FOR_EVER).raise_for_status().json())
-    created, ranked, told = answers
-    assert created["guard"]
+def curl(url, address, *data):
+    """Send what curl would send: a POST with data, a GET without."""
+    path = address.removeprefix("localhost:8000")
+    sent = httpx.post(url + path, content=data[1], timeout=FOR_EVER) if data else httpx.get(url + path)
+    return sent.raise_for_status().json()
+
+
+def test_the_first_click_of_the_readme_moves_the_weights(url):
+    block = re.search(r"^```bash\n(.*?)^```", (DOCS.parent / "README.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+    start, *lines = re.split(r"^curl ", block, flags=re.MULTILINE)
+    assert start.startswith("duelrank serve")
+    created, ranked, before, counts, _ = (curl(url, *shlex.split(line, comments=True)) for line in lines)
     assert created["warnings"] == []
-    assert sorted(each["id"] for each in ranked["ranking"]) == ["a", "b"]
-    assert told["accepted"] == 1
+    assert sorted(each["id"] for each in ranked["ranking"]) == ["a", "b", "c"]
+    assert before["weights"] == {"bm25": 0, "price": 0}
+    assert counts["accepted"] == 1
+    until(lambda: curl(url, "/v1/rankers/shop/model")["model_version"] == 2)
+    assert all(curl(url, "/v1/rankers/shop/model")["weights"].values()), "both weights have moved"
 
 
 def test_a_search_of_your_own_learns(url):

@@ -98,7 +98,7 @@ def test_the_way_into_production_can_be_walked(url):
     until(lambda: httpx.get(f"{url}/v1/rankers/guarded", timeout=FOR_EVER).json()["open"] == 0)
     result = CliRunner().invoke(app, ["guard", "guarded", "--once", "--url", url])
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("guarded  watching  version ")
+    assert result.stdout.startswith("guarded  imitates your order: 30 of 300 lists  version ")
 
 
 def test_the_tour_is_true(url):

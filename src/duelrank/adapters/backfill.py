@@ -1,9 +1,11 @@
-"""Learns from the logs of another system before a ranker goes live."""
+"""Learns from the logs of another system, or from its order alone, before a ranker goes live."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+
+import numpy as np
 
 from duelrank.algorithms import Algorithm, LogPairs, Represented
 from duelrank.core.errors import InvalidRecipe
@@ -19,6 +21,12 @@ from duelrank.representation.base import same_knots
 LENGTH = 10.0
 #: Number of lists with a pair of a click and a skip in a full log; a shorter log gets a norm in proportion to its square root.
 ENOUGH = 2500
+#: Default number of lists whose order a guarded ranker without start weights imitates first (docs/guard.md).
+IMITATE = 300
+#: Number of documents at the top of a list whose order is imitated: the time for a list grows with the square.
+IMITATED_DOCUMENTS = 100
+#: Number of logged lists that one imitated list is worth for the norm of the weights: an order has no noise (docs/guard.md).
+IMITATED_WORTH = 3
 
 
 class LogLearner:
@@ -61,9 +69,15 @@ class LogLearner:
                 f"{spell(algorithm)} computes its weights from the pairs that it has seen, so the weights from a log would be lost "
                 "at the first click; use a recipe that updates its weights, such as wmgd-dsp or pdgd"
             )
+        algorithm.check_linear("it cannot take over the weights that a log teaches; use a linear recipe, such as pdgd")
         self._ranker = algorithm
         learns = LogPairs()
         self.algorithm = replace(algorithm, base=learns) if isinstance(algorithm, Represented) else learns
+
+    @staticmethod
+    def supports(algorithm: Algorithm) -> bool:
+        """Whether an algorithm can take over weights."""
+        return algorithm.linear and not (algorithm.per_query or algorithm.weights_follow_memory)
 
     def start(self, state: State) -> State:
         """Return the state before the first list of the log: the weights and the representation of the ranker."""
@@ -88,6 +102,26 @@ class LogLearner:
         self.algorithm.check_features(logged, query)
         impression = self.algorithm.observe_list(logged, query, ranking, stream)
         return self.algorithm.learn(logged, impression, feedback, stream)
+
+    def imitate(self, logged: State, query: Query, ranking: Ranking, stream: Stream) -> State:
+        """Return the state after one more list that is imitated: each document is better than all below it, clicked or not.
+
+        A pair counts by its distance in the list, and the list as `IMITATED_WORTH` updates. What is known of users does not change.
+
+        Parameters
+        ----------
+        logged
+            The state before the list.
+        query, ranking
+            The documents, and the order to imitate, best first.
+        stream
+            The random stream of this list.
+        """
+        order = ranking[:IMITATED_DOCUMENTS]
+        gains = np.arange(len(order), 0.0, -1.0)
+        after = self.learn(logged, query, order, Feedback.trusted(gains > 0.0, None, gains), stream)
+        known = replaced(after.memory, "examination", logged.of("examination").memory)
+        return replace(after, memory=known, updates=logged.updates + IMITATED_WORTH * (after.updates - logged.updates))
 
     def handed_over(self, state: State, logged: State) -> State:
         """Return the ranker's state with the weights and the representation that were learned from the log.

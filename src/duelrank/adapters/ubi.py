@@ -26,6 +26,7 @@ import msgspec
 
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, StoreFull
 from duelrank.core.progress import ProgressCallback
+from duelrank.core.registry import counted
 from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precision
 
 P = TypeVar("P")
@@ -419,7 +420,9 @@ class FeatureReader:
     def _packed(self, given: dict[str, float | None] | list[float]) -> bytes:
         if isinstance(given, list):
             if len(given) != len(self._names):
-                raise DataFormatError(f"the ranker has {len(self._names)} features, this document has {len(given)}")
+                raise DataFormatError(
+                    f"the ranker has {counted(len(self._names), 'feature')}, this document has {len(given)}"
+                )
             return self._bytes(given)
         if self._known.isdisjoint(given):
             ours, theirs = (", ".join(sorted(names)[:5]) or "none" for names in (self._known, given))
@@ -605,7 +608,7 @@ class RecordErrors:
             self.first.append(f"{place}: {reason}")
         if self.count > self._most:
             raise DataFormatError(
-                f"{self.count:,} records cannot be read, and --max-errors is {self._most:,}; the first is {self.first[0]}"
+                f"{counted(self.count, 'record')} cannot be read, and --max-errors is {self._most:,}; the first is {self.first[0]}"
             )
 
 

@@ -49,6 +49,18 @@ def _errors_in_one_line() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+def _with_plain_types(command: Any, ctx: Any) -> Any:
+    """Describe the values of options in the help of a command and of its subcommands: flags have none, lists are texts."""
+    for each in (*command.params, command.get_help_option(ctx)):
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+        elif getattr(each, "multiple", False):
+            each.metavar = each.metavar or "TEXT"
+    for each in getattr(command, "commands", {}).values():
+        _with_plain_types(each, ctx)
+    return command
+
+
 class _Commands(TyperGroup):
     """The commands of this package, and those that a file given with ``--load`` has added to `app`."""
 
@@ -66,8 +78,12 @@ class _Commands(TyperGroup):
         with _errors_in_one_line():
             return super().invoke(ctx)
 
+    def get_params(self, ctx: Any) -> Any:
+        return _with_plain_types(self, ctx) and super().get_params(ctx)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return super().get_command(ctx, cmd_name) or get_group(app).commands.get(cmd_name)
+        found = super().get_command(ctx, cmd_name) or get_group(app).commands.get(cmd_name)
+        return found and _with_plain_types(found, ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(dict.fromkeys([*super().list_commands(ctx), *get_group(app).commands]))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duelrank.cli.console import out, print_json, print_note
-from duelrank.cli.options import JsonOption, opened_store
-from duelrank.cli.rankers import KeyOption, connect
+from duelrank.cli.options import URL, JsonOption, KeyOption, UrlOption, connect, is_service, opened_store
 from duelrank.cli.serve import need_extra
 from duelrank.core.progress import bytes_bar, spinner
+from duelrank.core.registry import counted
 
 if TYPE_CHECKING:
     from duelrank.adapters.ubi import UbiLog
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 # Attempts after a failed one: a service may be restarted meanwhile.
 RETRIES = 8
 
-PlaceArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="STORE",
-        help="File or address of the store; or the address of a running service, such as http://host:8000.",
-    ),
-]
 RankerArgument = Annotated[str, typer.Argument(metavar="RANKER", help="Name of the ranker that learns.")]
+SecondArgument = Annotated[
+    str | None,
+    typer.Argument(hidden=True, help="Name of the ranker if the first argument is an address, as in earlier releases."),
+]
+StoreInsteadOption = Annotated[
+    str | None,
+    typer.Option("--store", help="File or address of a store that no service has open, instead of --url."),
+]
 QueriesOption = Annotated[
     list[str],
     typer.Option(
@@ -61,15 +62,17 @@ DryOption = Annotated[bool, typer.Option("--dry-run", help="Only read the log an
 
 
 def backfill(
-    store: PlaceArgument,
     ranker: RankerArgument,
     queries: QueriesOption,
     events: EventsOption,
     features: FeaturesOption,
+    second: SecondArgument = None,
     length: LengthOption = None,
     ignore: IgnoreOption = None,
     max_errors: ErrorsOption = 100,
     dry_run: DryOption = False,
+    store: StoreInsteadOption = None,
+    url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -79,7 +82,8 @@ def backfill(
 
     check_files(queries, events, features)
     result = BackfillResult()
-    with _target(store, ranker, api_key, dry_run) as target:
+    place, name = (store or url, ranker) if second is None else (ranker, second)
+    with _target(place, name, api_key, dry_run) as target:
         info = target.info
         names, actions, ignore = info.features, list(info.actions), ignore or []
         log = UbiLog(queries, events, features, names, actions, length, ignore, max_errors, info.precision)
@@ -102,8 +106,8 @@ def _target(place: str, ranker: str, api_key: str | None, dry_run: bool) -> Iter
     """Open a ranker of a running service, or of a store."""
     from duelrank.service.backfill import BackfillTarget, local_target
 
-    if place.startswith(("http://", "https://")):
-        with connect(place, api_key, "in place of a store", RETRIES) as client:
+    if is_service(place):
+        with connect(place, api_key, RETRIES) as client:
             client.backfill(ranker, [])  # changes nothing, and raises an error if the ranker cannot learn from a log
             yield BackfillTarget(client.ranker(ranker), lambda lists: client.backfill(ranker, lists))
     else:
@@ -121,7 +125,7 @@ def _progress_on_error(result: BackfillResult) -> Iterator[None]:
         yield
     except (DuelrankError, KeyboardInterrupt):
         if result.taken:
-            print_note(f"{result.taken:,} lists were accepted before this; run the same command again to resume")
+            print_note(f"{counted(result.taken, 'list')} accepted before this; run the same command again to resume")
         raise
 
 
@@ -161,7 +165,7 @@ def _lines(log: UbiLog, result: BackfillResult, dry_run: bool) -> Iterator[tuple
         (counts.incomplete, f"skipped: {lacking:,} of their shown documents have no features in the log"),
         (counts.empty, "skipped: no documents were shown"),
         (log.errors.count, "records could not be read"),
-        (counts.events - counts.matched, f"of {counts.events:,} events belong to other lists"),
+        (counts.events - counts.matched, f"of {counted(counts.events, 'event')} belong to other lists"),
         (counts.elsewhere, "actions ignored: their documents were not in the list"),
     )
     yield from ((count, text) for count, text in others if count)
@@ -183,7 +187,7 @@ def _hints(log: UbiLog) -> Iterator[str]:
             "ignore them with --ignore impression"
         )
     for name, count in reader.missing.most_common():
-        yield f"feature {name!r} has no value in {count:,} documents; it is taken as 0"
+        yield f"feature {name!r} has no value in {counted(count, 'document')}; it is taken as 0"
     if reader.unused:
         names = sorted(reader.unused)
         yield f"features that the ranker does not have are ignored: {', '.join(names[:10])}{' …' if len(names) > 10 else ''}"

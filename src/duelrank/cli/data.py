@@ -14,6 +14,7 @@ from rich.text import Text
 from duelrank.cli.console import out, print_json
 from duelrank.cli.options import JsonOption
 from duelrank.core.progress import bytes_bar
+from duelrank.core.registry import counted
 
 if TYPE_CHECKING:
     from duelrank.datasets import ImportReport, Info
@@ -100,7 +101,7 @@ def _show(report: ImportReport, as_json: bool) -> None:
     if as_json:
         print_json(report.as_dict())
         return
-    done = f"{report.name}: {report.n_features} features, {report.n_grades} grades"
+    done = f"{report.name}: {counted(report.n_features, 'feature')}, {counted(report.n_grades, 'grade')}"
     speed = f"read {report.bytes_read / 1e6:,.1f} MB in {report.seconds:.1f} s"
     out().print(Group(f"{done}; {speed}", _folds(report.folds), *_warnings(report.warnings)))
 

@@ -14,7 +14,7 @@ from duelrank.cli.console import print_error
 from duelrank.core.grammar import split_top_level
 
 if TYPE_CHECKING:
-    from duelrank.export import LinearModel
+    from duelrank.export import Model
     from duelrank.export.base import Option
     from duelrank.representation import Representation
 
@@ -85,7 +85,9 @@ def _format_params() -> list[Any]:
 
 def _annotation(option: Option) -> Any:
     flag = f"--{option.parameter.replace('_', '-')}"
-    metavar = "NAME=VALUE" if option.is_mapping else "|".join(get_args(option.type)) or None
+    metavar = (
+        "NAME=VALUE" if option.is_mapping else "|".join(get_args(option.type)) or ("" if option.type is bool else None)
+    )
     type = list[str] if option.is_mapping else option.type if option.type in (int, float, bool) else str
     info = typer.Option(flag, help=option.description, metavar=metavar, rich_help_panel="Options of formats")
     return Annotated[type | None, info]
@@ -105,17 +107,17 @@ def export(
     """Export a learned model to the format of a search engine."""
     from duelrank.export import format_options
 
-    linear = _model(model, name, model_version, feature_names(features, features_file), representation)
-    if not linear.weights.any():
+    found = _model(model, name, model_version, feature_names(features, features_file), representation)
+    if not found.weights.any():
         print_error(
             "warning: all weights are zero, so all documents get the same score; has the model learned from any click?"
         )
     given = [(each, context.obj[each.name]) for each in format_options()]
     options = {each.name: each.value(value, format) for each, value in given if value not in (None, (), [])}
-    _write(linear, format, out, options)
+    _write(found, format, out, options)
 
 
-def _write(model: LinearModel, format: str, out: Path | None, options: dict[str, Any]) -> None:
+def _write(model: Model, format: str, out: Path | None, options: dict[str, Any]) -> None:
     from duelrank.core.errors import InvalidValue
     from duelrank.core.files import write_bytes
     from duelrank.export import FORMATS
@@ -132,13 +134,13 @@ def _write(model: LinearModel, format: str, out: Path | None, options: dict[str,
 
 def _model(
     path: Path, name: str | None, version: int | None, features: list[str] | None, representation: str | None
-) -> LinearModel:
+) -> Model:
     """Read a snapshot, which is a zip archive, or the JSON of a model."""
     from dataclasses import replace
 
     from duelrank.core.errors import InvalidValue
     from duelrank.core.snapshot import Snapshot
-    from duelrank.export import LinearModel
+    from duelrank.export import LinearModel, Model
 
     given: dict[str, Any] = {
         key: value for key, value in {"name": name, "version": version}.items() if value is not None
@@ -148,7 +150,7 @@ def _model(
         snapshot = Snapshot.from_bytes(content)
         names = features or list(snapshot.names)
         applied = None if representation is None else _representation(representation, names)
-        return replace(LinearModel.from_snapshot(snapshot, features=names, representation=applied), **given)
+        return replace(Model.from_snapshot(snapshot, features=names, representation=applied), **given)
     if features is not None or representation is not None:
         raise InvalidValue(f"{path} is a model, which already contains feature names and representation")
     return replace(LinearModel.from_json(content), **given)

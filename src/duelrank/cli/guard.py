@@ -13,8 +13,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from duelrank.cli.console import local_time, out
-from duelrank.cli.options import JsonOption
-from duelrank.cli.rankers import URL, KeyOption, NameArgument, UrlOption, connect, write_json
+from duelrank.cli.options import URL, JsonOption, KeyOption, UrlOption, connect
+from duelrank.cli.rankers import NameArgument, write_json
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -122,9 +122,19 @@ def view(info: GuardInfo, width: int, trouble: str = "", at: datetime | None = N
 
 
 def _title(info: GuardInfo, at: datetime | None) -> Text:
-    state = Text(" ALARM ", style="bold white on red") if info.state == "alarm" else Text("watching", style="green")
-    shown = Text.assemble((info.name, "bold"), "  ", state, f"  version {info.model_version:,}")
+    alarm = Text(" ALARM ", style="bold white on red") + Text("  ")
+    shown = Text.assemble((info.name, "bold"), "  ", alarm if info.state == "alarm" else "", (_phase(info), "green"))
+    shown.append(f"  version {info.model_version:,}")
     return shown if at is None else shown.append(f"  {at:%H:%M:%S}", style="dim")
+
+
+def _phase(info: GuardInfo) -> str:
+    """Return what the ranker does at present, in a few words."""
+    if info.phase == "imitating":
+        return f"imitates your order: {info.imitated:,} of {info.imitate:,} lists"
+    if info.learned_share == 0.0:
+        return "all lists have your own order"
+    return f"decides {_percent(info.learned_share)} of the lists: rung {info.rung.number} of {info.rung.rungs}"
 
 
 def _rows(info: GuardInfo, bar: int) -> Iterator[tuple[str, Text]]:
@@ -138,7 +148,7 @@ def _rows(info: GuardInfo, bar: int) -> Iterator[tuple[str, Text]]:
     yield "gain", _gain(info)
     yield "harm", _harm(info, bar)
     yield "ladder", _ladder(info)
-    if info.state == "watching" and info.rung.number < info.rung.rungs:
+    if info.state == "watching" and info.phase == "climbing":
         yield "", Text(_way_up(info), style="dim")
     others = f"{info.ties:,} ties, {info.no_click:,} without a click, {info.repeated:,} repeated"
     others += f", {info.ignored:,} without a user" if info.ignored else ""
@@ -187,6 +197,8 @@ def _ladder(info: GuardInfo) -> Text:
             text.append(" → ", style="dim")
         here = number == info.rung.number
         text.append(f"[{_percent(share)}]" if here else _percent(share), style="bold" if here else "dim")
+    if info.phase == "imitating":
+        return text.append("  begins when your order is imitated", style="dim")
     if info.learned_share == 0.0:
         return text.append("  all lists have your own order", style="red")
     return text.append(f"  {_percent(info.learned_share)} of the other lists are ranked by the learned ranker")

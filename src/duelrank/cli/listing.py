@@ -1,4 +1,4 @@
-"""``duelrank list``: lists all registered names and describes their parameters."""
+"""``duelrank list``: gives an overview, lists registered names and describes their parameters."""
 
 from __future__ import annotations
 
@@ -20,6 +20,36 @@ from duelrank.cli.options import JsonOption
 if TYPE_CHECKING:
     from duelrank.core.registry import Part
 
+#: What to begin with, by kind; other kinds are the parts of algorithms and of experiments.
+_OVERVIEW = {
+    "algorithms": {
+        "wmgd-dsp-curves": "steady while users are served: the first choice",
+        "wmgd-dsp": "the same on plain features; for hundreds of features",
+        "mgd-dsp": "multileave gradient descent with the paper's projection",
+        "pdgd": "pairwise differentiable gradient descent, a strong rival",
+        "log-pairs": "learns from click logs; for weights that will be frozen",
+    },
+    "users": {
+        "perfect": "clicks on relevant documents only",
+        "navigational": "looks for one good document, then stops; the default of run",
+        "informational": "clicks on many documents, some of them by mistake",
+    },
+    "datasets": {
+        "synthetic": "made up, needs no download; the default",
+        "mq2007": "LETOR 4.0, like mq2008; see duelrank data info mq2007",
+        "mslr-web10k": "large; see duelrank data fetch mslr-web10k",
+    },
+    "metrics": {
+        "nDCG@10": "gain of relevant documents near the top; the default",
+        "MRR": "1 / position of the first relevant document",
+    },
+}
+_MORE = {
+    "duelrank list algorithms": "all names of a kind",
+    "duelrank list mgd-dsp": "a name with its parameters",
+    "duelrank list --all": "everything",
+}
+
 
 def list_parts(
     name: Annotated[
@@ -27,10 +57,11 @@ def list_parts(
         typer.Argument(
             metavar="[KIND|NAME]",
             help="Kind of names to list (algorithms, users, datasets, representations, scalings, multileavers, metrics,"
-            " explorations, inferences, projections, examinations, updates or experiments; all by default), or one name, to"
-            " describe its parameters.",
+            " explorations, inferences, projections, examinations, updates, scorers, experiments, guards, logs or baselines),"
+            " or one name, to describe its parameters. By default, an overview.",
         ),
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List all names of all kinds.")] = False,
     as_json: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write docs/algorithms.md.")] = False,
     results: Annotated[
@@ -45,11 +76,37 @@ def list_parts(
     if name is not None and name not in kinds:
         _describe(name, as_json)
         return
+    if name is None and not (everything or as_json):
+        out().print(_overview(kinds))
+        return
     found = {kind: _entries(part) for kind, part in kinds.items() if name in (None, kind)}
     if as_json:
         print_json(found)
     else:
         out().print(Group(*(_table(kind, entries) for kind, entries in found.items())))
+
+
+def _overview(kinds: dict[str, type[Part]]) -> RenderableType:
+    """Show what to begin with, in one screen, and how to see the rest."""
+    from duelrank.core.registry import aliases, classes
+
+    shown: list[RenderableType] = []
+    for kind, examples in _OVERVIEW.items():
+        names = aliases(kinds[kind]) or classes(kinds[kind])
+        shown += [Text.assemble((kind, "bold"), (f", {len(examples)} of {len(names)}", "dim"))]
+        shown += [_grid(examples, "bold cyan")]
+    parts = ", ".join(kind for kind in kinds if kind not in _OVERVIEW)
+    shown += [Text.assemble(("parts of algorithms and experiments: ", "bold"), parts), "", _grid(_MORE, "green")]
+    return Group(*shown)
+
+
+def _grid(lines: dict[str, str], style: str) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=True)
+    table.add_column(style=style, no_wrap=True, min_width=17)
+    table.add_column()
+    for name, about in lines.items():
+        table.add_row(f"  {name}", about)
+    return table
 
 
 def _describe(name: str, as_json: bool) -> None:
@@ -84,7 +141,9 @@ def _named(name: str) -> Part | type[Part]:
     try:
         return parse(name, Part)
     except UnknownName:
-        raise UnknownName.among("kind or part", name, [*_kinds(), *names()]) from None
+        error, _, every = str(UnknownName.among("kind or part", name, [*_kinds(), *names()])).partition("known: ")
+        kinds = f"kinds: {', '.join(_kinds())}; duelrank list --all lists all names" if every else ""
+        raise UnknownName(error + kinds) from None
 
 
 def _settings(place: str, cls: type[Part], part: Part | None) -> Iterator[dict[str, Any]]:
@@ -154,6 +213,7 @@ def _kinds() -> dict[str, type[Part]]:
     from duelrank.multileaving import Multileaver
     from duelrank.projection import Examination, Projection
     from duelrank.representation import Representation, Scaling
+    from duelrank.scoring import Scorer
     from duelrank.simulation import Baseline, Guarded, Logged
     from duelrank.updates import Update
     from duelrank.users import User
@@ -171,6 +231,7 @@ def _kinds() -> dict[str, type[Part]]:
         "projections": Projection,
         "examinations": Examination,
         "updates": Update,
+        "scorers": Scorer,
         "experiments": Experiment,
         "guards": Guarded,
         "logs": Logged,

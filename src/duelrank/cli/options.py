@@ -1,8 +1,10 @@
-"""Defines the options that several commands share, checks files to write, and splits comma-separated option values."""
+"""Defines the options that several commands share, checks files to write, opens stores, and connects to services."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +13,7 @@ from urllib.parse import unquote
 import typer
 
 if TYPE_CHECKING:
+    from duelrank.client import Client
     from duelrank.storage import Storage
 
 
@@ -48,6 +51,7 @@ DeviceOption = Annotated[
     DeviceChoice,
     typer.Option(
         "--device",
+        metavar="DEVICE",
         help="Where to make the runs: cpu; gpu, all runs at once on an accelerator; lockstep, the same on what JAX finds.",
     ),
 ]
@@ -60,10 +64,6 @@ SchedulerOption = Annotated[
     typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://host:8786."),
 ]
 SplitOption = Annotated[str, typer.Option("--split", help="Queries to evaluate the weights on: test or validation.")]
-StoreArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="STORE", help="File or address of the store, instead of --store."),
-]
 
 
 def check_file(path: Path) -> None:
@@ -80,15 +80,24 @@ def check_file(path: Path) -> None:
 
 def opened_store(store: str, read_only: bool = False) -> Storage:
     """Open a store that exists, by its file or address."""
-    from duelrank.core.errors import MissingData
+    from duelrank.core.errors import InvalidValue, MissingData
     from duelrank.storage import open_storage
 
     address = store_address(store)
+    if is_service(address):
+        raise InvalidValue(
+            f"{store} is the address of a service, but this command reads its store: give that with --store"
+        )
     if address.startswith("sqlite:///"):
         path = unquote(address.removeprefix("sqlite:///"))
         if not Path(path).exists():  # opening it would create it
             raise MissingData(f"the store {path} does not exist")
     return open_storage(address, read_only)
+
+
+def is_service(address: str) -> bool:
+    """Return whether an address is that of a service, not of a store."""
+    return address.startswith(("http://", "https://"))
 
 
 def store_address(store: str) -> str:
@@ -98,3 +107,50 @@ def store_address(store: str) -> str:
     ):  # the last is an attempt at an address; C: is a disk
         return store
     return "sqlite:///" + store.replace("%", "%25")
+
+
+# The addresses of a service and of a store: the same options in all commands
+
+URL = "http://127.0.0.1:8000"
+SQLITE = "sqlite:///duelrank.db"
+
+UrlOption = Annotated[str, typer.Option("--url", envvar="DUELRANK_URL", help="Address of the service.")]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--api-key",
+        envvar="DUELRANK_API_KEY",
+        help="API key; safer as an environment variable, which ps does not show.",
+    ),
+]
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="DUELRANK_STORE",
+        callback=store_address,
+        help="File or address of the store: shop.db, sqlite:///shop.db or postgresql://USER@HOST/DATABASE.",
+    ),
+]
+StoreArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="STORE", help="File or address of the store, instead of --store."),
+]
+
+
+@contextmanager
+def connect(url: str, api_key: str | None, retries: int = 1) -> Iterator[Client]:
+    """Open a client; errors about the address or the key explain how to give another."""
+    from duelrank.client import Client, ServiceError, ServiceUnreachable
+
+    with Client(url, api_key, retries=retries) as client:
+        try:
+            yield client
+        except ServiceUnreachable as error:
+            how = "Give its address with --url or DUELRANK_URL"
+            raise ServiceUnreachable(f"{error}; is a service running at {url}? {how}") from None
+        except ServiceError as error:
+            if error.status not in (401, 403):
+                raise
+            hint = "give a key of scope admin with --api-key or DUELRANK_API_KEY (duelrank keys create --scope admin)"
+            raise ServiceError(error.status, error.title, f"{error.detail}; {hint}") from None

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from duelrank.cli.console import local_time, out, print_json, print_note
-from duelrank.cli.options import JsonOption
+from duelrank.cli.options import URL, JsonOption, KeyOption, UrlOption, connect
+from duelrank.core.registry import counted
 
 if TYPE_CHECKING:
     from duelrank.client import Client, FeatureCurve, RankerInfo
 
 app = typer.Typer(no_args_is_help=True, help="List, create, change and delete the rankers of a running service.")
 
-URL = "http://127.0.0.1:8000"
 BARS = "▁▂▃▄▅▆▇█"
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the ranker.")]
 VersionArgument = Annotated[int, typer.Argument(help="Version of the model (see duelrank rankers versions).")]
-UrlOption = Annotated[str, typer.Option("--url", envvar="DUELRANK_URL", help="Address of the service.")]
-KeyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--api-key",
-        envvar="DUELRANK_API_KEY",
-        help="API key; safer as an environment variable, which ps does not show.",
-    ),
-]
 FeaturesOption = Annotated[str | None, typer.Option("--features", help="Names of the features: a,b,c.")]
 FeaturesFileOption = Annotated[
     Path | None, typer.Option("--features-file", help="File with one feature name per line, instead of --features.")
@@ -84,6 +74,16 @@ GuardWithOption = Annotated[
         metavar="NAME=VALUE",
         help="Setting of the guard: share=0.2, on_alarm=rollback, promote=[0.5,1.0], anonymous=ignore, webhook=https://…. "
         "May be repeated.",
+    ),
+]
+ImitateOption = Annotated[
+    int | None,
+    typer.Option(
+        "--imitate",
+        min=0,
+        help="Number of lists in your own order before anything else, while the ranker learns to imitate it; by default 300 for a "
+        "guarded ranker without start weights.",
+        show_default=False,
     ),
 ]
 ActionOption = Annotated[
@@ -154,19 +154,19 @@ def create(
     precision: PrecisionOption = None,
     guard: GuardOption = None,
     guard_with: GuardWithOption = None,
+    imitate: ImitateOption = None,
     action: ActionOption = None,
     url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
     """Create a ranker; repeating the same command changes nothing."""
-    names = _feature_names(features, features_file)
     start = _start(weight, from_ranker, from_version, model)
     with connect(url, api_key) as client:
         info = client.create_ranker(
             name,
             algorithm,
-            names,
+            _feature_names(features, features_file),
             representation=_representation(representation),
             length=length,
             exploration=exploration,
@@ -177,6 +177,7 @@ def create(
             precision=precision,
             guard=_guard(guard, guard_with),
             actions=_numbers("--action", action, "purchase=10"),
+            imitate=imitate,
         )
     _print(info, json)
 
@@ -193,11 +194,12 @@ def change(
     guard: GuardOption = None,
     guard_with: GuardWithOption = None,
     action: ActionOption = None,
+    representation: RepresentationOption = None,
     url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Change the settings of a ranker, not its weights; settings of the guard that are not given do not change."""
+    """Change the settings of a ranker, or its representation; settings of the guard that are not given do not change."""
     from duelrank.core.errors import InvalidValue
 
     changes: dict[str, Any] = {
@@ -208,6 +210,7 @@ def change(
         "add_features": add_feature or None,
         "retire_features": retire_feature or None,
         "actions": _numbers("--action", action, "purchase=10"),
+        "representation": _representation(representation),
     }
     given = {key: value for key, value in changes.items() if value is not None}
     settings = _guard(guard, guard_with)
@@ -229,7 +232,9 @@ def delete(name: NameArgument, yes: YesOption = None, url: UrlOption = URL, api_
     with connect(url, api_key) as client:
         info = client.ranker(name)
         if yes is None:
-            print_note(f"{name}: {info.impressions:,} impressions, {info.learned:,} learned; this cannot be undone")
+            print_note(
+                f"{name}: {counted(info.impressions, 'impression')}, {info.learned:,} learned; this cannot be undone"
+            )
             yes = typer.prompt("Type the name of the ranker to delete it", err=True)
         if yes != name:
             raise InvalidValue(f"{yes!r} is not {name!r}: nothing was deleted")
@@ -348,25 +353,6 @@ def versions(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None
     out().print(table)
 
 
-@contextmanager
-def connect(
-    url: str, api_key: str | None, how: str = "with --url or DUELRANK_URL", retries: int = 1
-) -> Iterator[Client]:
-    """Open a client; errors about the address or the key explain how to give another."""
-    from duelrank.client import Client, ServiceError, ServiceUnreachable
-
-    with Client(url, api_key, retries=retries) as client:
-        try:
-            yield client
-        except ServiceUnreachable as error:
-            raise ServiceUnreachable(f"{error}; is a service running at {url}? Give its address {how}") from None
-        except ServiceError as error:
-            if error.status not in (401, 403):
-                raise
-            hint = "give a key of scope admin with --api-key or DUELRANK_API_KEY (duelrank keys create --scope admin)"
-            raise ServiceError(error.status, error.title, f"{error.detail}; {hint}") from None
-
-
 def _feature_names(names: str | None, file: Path | None) -> Iterable[str]:
     from duelrank.cli.export import feature_names
     from duelrank.core.errors import InvalidValue
@@ -478,8 +464,11 @@ def _rows(info: RankerInfo) -> Iterable[tuple[str, str]]:
             yield name, local_time(value)
         elif name == "guard" and value is not None:
             yield name, _guard_text(value)
-        elif name == "actions":
-            yield name, ", ".join(f"{action} {weight:g}" for action, weight in value.items())
+        elif name == "fit" and value is not None:
+            yield name, f"{value['share']:.1%} of {value['pairs']:,} pairs of documents keep their order"
+        elif name in ("actions", "skipped_by_reason"):
+            numbers = ", ".join(f"{each} {number:,g}" for each, number in value.items())
+            yield from [(name, numbers)] if numbers else []
         elif isinstance(value, list | tuple):
             yield from [] if name == "warnings" or not value else [(name, ", ".join(value))]
         elif value is not None:

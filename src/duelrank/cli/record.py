@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from duelrank.algorithms import Algorithm
 from duelrank.cli.chart import Series, chart
-from duelrank.core.registry import spell
+from duelrank.core.registry import counted, spell
 from duelrank.experiments.report import outline
 from duelrank.metrics import DISCOUNT, Metric, nDCG
 from duelrank.simulation import Record
@@ -45,7 +46,7 @@ def _numbers(record: Record) -> Table:
     grid.add_row(
         "offline", f"{record.offline_performance:.4f}", f"mean {metric} of the final weights, {spec.split} queries"
     )
-    grid.add_row("updates", f"{(record.update_norms > 0).sum():,}", f"of {spec.impressions:,} impressions")
+    grid.add_row("updates", f"{(record.update_norms > 0).sum():,}", f"of {counted(spec.impressions, 'impression')}")
     grid.add_row("speed", f"{micro:.1f} µs", f"per impression; {per_second:,.0f} per second, {record.seconds:.2f} s")
     grid.add_row("metric", "", definition(spec.metric))
     grid.add_row("run", "", f"fold {spec.fold}, seed {spec.seed}, {spell(spec.user)} user, lists of {spec.length}")
@@ -60,15 +61,14 @@ def definition(metric: Metric) -> str:
     return f"{metric!r}: {(type(metric).__doc__ or '').strip().splitlines()[0]}"
 
 
-def _outline(algorithm: Algorithm) -> Text:
+def _outline(algorithm: Algorithm) -> Group:
     """Write a recipe out with all parts and parameters, including those at their defaults."""
-    text = Text()
+    lines: list[RenderableType] = []
     for depth, name, kind, parameters in outline(algorithm):
         label = f"{name} = " if name else ""
-        text.append("  " * depth).append(label, "dim").append(kind, "bold cyan").append(
-            f"({parameters})\n" if parameters else "\n"
-        )
-    return text
+        line = Text.assemble((label, "dim"), (kind, "bold cyan"), f"({parameters})" if parameters else "")
+        lines.append(Padding(line, (0, 0, 0, 2 * depth), expand=False))
+    return Group(*lines, "")
 
 
 def _heading(text: str) -> Text:

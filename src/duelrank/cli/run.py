@@ -102,5 +102,5 @@ def _check_plot(path: Path, algorithm: Algorithm) -> None:
 
     check_file(path)
     check_target(path)
-    if algorithm.per_query:
+    if algorithm.per_query or not algorithm.linear:
         Learner(algorithm, n_features=1).curves()  # raises an error that says why it has no curves

@@ -14,31 +14,27 @@ from urllib.parse import quote
 import typer
 
 from duelrank.cli.console import print_error
-from duelrank.cli.options import StoreArgument, opened_store, store_address
+from duelrank.cli.options import SQLITE, StoreArgument, StoreOption, opened_store
 
 if TYPE_CHECKING:
     from duelrank.service.http import KeyRing
-    from duelrank.service.http.process import ServerProcess
+    from duelrank.service.http.process import LearnerPlace, ServerProcess
     from duelrank.service.http.telemetry import LogFormat
 
-SQLITE = "sqlite:///duelrank.db"
 MEMORY = "sqlite://"
 #: Recipes that are compiled before the service is ready, so that creating a ranker takes milliseconds.
 WARM_UP = ("mgd-dsp", "dbgd-dsp", "nsgd-dsp", "wmgd-dsp", "pdgd")
 
-StoreOption = Annotated[
-    str,
-    typer.Option(
-        "--store",
-        envvar="DUELRANK_STORE",
-        callback=store_address,
-        help="File or address of the store: shop.db, sqlite:///shop.db or postgresql://USER@HOST/DATABASE.",
-    ),
-]
 HostOption = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all network interfaces.")]
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 WorkersOption = Annotated[
     int, typer.Option("--workers", min=1, help="Number of processes that serve; more than 1 needs PostgreSQL.")
+]
+LearnerOption = Annotated[
+    str,
+    typer.Option(
+        "--learner", help="Where to learn: process, a separate one, or inline, a thread of the process that serves."
+    ),
 ]
 InsecureOption = Annotated[
     bool, typer.Option("--insecure", help="Accept requests without API keys from other machines.")
@@ -107,6 +103,7 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     workers: WorkersOption = 1,
+    learner: LearnerOption = "process",
     insecure: InsecureOption = False,
     publish_every: PublishOption = 1.0,
     retention: RetentionOption = "7d",
@@ -140,7 +137,7 @@ def serve(
         private_webhooks=allow_private_webhooks,
     )
     web = WebSettings(max_body=max_body, max_requests=max_requests, rate=rate, insecure=insecure)
-    process = ServerProcess(store, settings, web, access_log, _log_format(log_format), print_error)
+    process = ServerProcess(store, settings, web, access_log, _log_format(log_format), print_error, _learner(learner))
     process.run(
         host, port, workers, lambda port, keys: _announce(address_of(host, port), process, keys, workers), _ready
     )
@@ -189,6 +186,14 @@ def _log_format(text: str) -> LogFormat:
     if text not in ("text", "json"):
         raise InvalidValue(f"--log-format must be text or json, got {text!r}")
     return "json" if text == "json" else "text"
+
+
+def _learner(text: str) -> LearnerPlace:
+    from duelrank.core.errors import InvalidValue
+
+    if text not in ("process", "inline"):
+        raise InvalidValue(f"--learner must be process or inline, got {text!r}")
+    return "inline" if text == "inline" else "process"
 
 
 def _webhook(address: str | None, private: bool) -> str | None:

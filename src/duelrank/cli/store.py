@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duelrank.cli.console import local_time, out, print_error, print_json, print_note
-from duelrank.cli.options import JsonOption, StoreArgument, opened_store
-from duelrank.cli.serve import SQLITE, StoreOption, need_extra
+from duelrank.cli.options import SQLITE, JsonOption, StoreArgument, StoreOption, opened_store
+from duelrank.cli.serve import need_extra
+from duelrank.core.registry import counted
 
 if TYPE_CHECKING:
     from duelrank.service.replay import Replayed
@@ -143,13 +144,16 @@ def replay(
 
 def _sentence(result: Replayed) -> str:
     begin = "from empty" if result.after == 0 else f"from the checkpoint at event {result.after:,}"
-    compared = f"{result.versions_compared:,} versions and {result.snapshots_compared:,} snapshots compared"
+    compared = (
+        f"{counted(result.versions_compared, 'version')} and {counted(result.snapshots_compared, 'snapshot')} compared"
+    )
     equal = "all equal" if result.largest == 0.0 else f"all equal up to {result.largest:.1g}"
     verdict = equal if result.difference is None else "NOT equal"
     closed = f"{result.learned:,} learned, {result.no_feedback:,} without feedback, {result.skipped:,} skipped"
-    before = f"{result.backfilled:,} lists of a log, " if result.backfilled else ""
+    before = f"{counted(result.backfilled, 'list')} of a log, " if result.backfilled else ""
+    lists = counted(result.impressions, "impression")
     return (
-        f"{result.ranker}: {result.events:,} events {begin}; {before}{result.impressions:,} impressions, {closed}, "
+        f"{result.ranker}: {counted(result.events, 'event')} {begin}; {before}{lists}, {closed}, "
         f"{result.failed:,} failed, {result.open:,} open; version {result.model_version:,}, "
-        f"{result.updates:,} updates, digest {result.digest}; {compared}: {verdict}"
+        f"{counted(result.updates, 'update')}, digest {result.digest}; {compared}: {verdict}"
     )

@@ -31,15 +31,21 @@ if TYPE_CHECKING:
 
 DatasetsOption = Annotated[
     list[str] | None,
-    typer.Option("--dataset", "-d", help="Data set to tune on; may be given several times, or separated by commas."),
+    typer.Option(
+        "--dataset",
+        "-d",
+        metavar="NAME",
+        help="Data set to tune on; may be given several times, or separated by commas.",
+    ),
 ]
 TrialsOption = Annotated[int, typer.Option("--trials", "-t", help="Number of settings to try in all.")]
 VaryOption = Annotated[
     list[str] | None,
     typer.Option(
         "--vary",
-        metavar="NAME[=LOW:HIGH[:log]]",
-        help="Search only this parameter, in its declared range or in this one; NAME=A,B,C for choices. May be repeated.",
+        metavar="NAME",
+        help="Search only this parameter, in its declared range; NAME=LOW:HIGH or NAME=LOW:HIGH:log for another range, NAME=A,B,C"
+        " for choices. May be repeated.",
     ),
 ]
 FixOption = Annotated[

@@ -164,6 +164,7 @@ class _BaseClient:
         precision: str | None = None,
         guard: Guard | None = None,
         actions: Mapping[str, float] | None = None,
+        imitate: int | None = None,
     ) -> Call[RankerInfo]:
         """Create a ranker, or return the one that the same call created before.
 
@@ -195,13 +196,15 @@ class _BaseClient:
         retire_features: Iterable[str] = (),
         guard: Guard | msgspec.UnsetType | None = msgspec.UNSET,
         actions: Mapping[str, float] | None = None,
+        representation: str | Mapping[str, Any] | None = None,
     ) -> Call[RankerInfo]:
         """Change a ranker; it keeps what it has learned, and all parameters that are not given."""
         added, retired = _names(add_features), _names(retire_features)
         weights = None if actions is None else dict(actions)
-        change = Change(exploration, close_after, length, mode, added, retired, actions=weights)
+        written = dict(representation) if isinstance(representation, Mapping) else representation
+        change = Change(exploration, close_after, length, mode, added, retired, actions=weights, representation=written)
         content = msgspec.to_builtins(change) | ({} if guard is msgspec.UNSET else {"guard": guard})
-        return Call("PATCH", _path(name), answer(RankerInfo), encode(content))
+        return Call("PATCH", _path(name), answer(RankerInfo), encode(content), patience=SLOW)
 
     @_method(confirm="The name of the ranker again.")
     def delete_ranker(self, name: str, *, confirm: str) -> Call[None]:
@@ -428,7 +431,7 @@ def _table(given: Any) -> DocumentTable | None:
     ids = list(given[0].tolist() if hasattr(given[0], "tolist") else given[0])
     features, n_rows, precision = (_packed_array if hasattr(given[1], "astype") else _packed_rows)(given[1])
     if n_rows != len(ids):
-        raise InvalidValue(f"{len(ids)} document ids need {len(ids)} rows of features, got {n_rows}")
+        raise InvalidValue(f"each document id needs one row of features: {len(ids)} and {n_rows} given")
     return DocumentTable(ids, features, precision)
 
 
