@@ -45,7 +45,7 @@ class TestTheReferenceIntegration:
         assert step["impression_id"] == answer["impression_id"]
         assert [each["id"] for each in step["documents"] if each["clicked"]] == [shown[3]]
         assert [each["examined"] for each in step["documents"]] == [True] * 5 + [False] * 5
-        assert step["weights_before"]["name match"] == 0.5
+        assert step["weights_before"]["name"] == 0.5
         assert step["weights_after"] != step["weights_before"]
 
         assert client.post("/play/forget").status_code == 204

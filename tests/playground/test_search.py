@@ -82,9 +82,9 @@ class TestFeatures:
                 "module": 0.0,
                 "private": 1.0,
                 "depth": 2.0,
-                "long name": 5.0,
-                "long text": np.log(4.0),
-                "imported": np.log(4.0),
+                "length": 5.0,
+                "words": np.log(4.0),
+                "imports": np.log(4.0),
             }
         )
 

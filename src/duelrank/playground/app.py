@@ -35,7 +35,7 @@ MINE, ALGORITHM = "mine", "wmgd-dsp(delta=0.3)"
 #: Settings for one visitor: new versions are served at once, and events are deleted soon.
 SETTINGS = Settings(publish_every=0.05, poll_every=0.05, retention=60.0, tidy_every=20.0, keep_versions=20)
 #: First weights of the visitor's ranker: those of a search without learning.
-_FIRST_WEIGHTS = {"name match": 0.5, "summary match": 0.3, "text match": 0.2}
+_FIRST_WEIGHTS = {"name": 0.5, "intro": 0.3, "text": 0.2}
 
 _ASSETS = {"play.js": b"text/javascript; charset=utf-8", "play.css": b"text/css; charset=utf-8"}
 

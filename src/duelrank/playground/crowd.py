@@ -34,12 +34,12 @@ Noise: TypeAlias = Literal["perfect", "navigational", "informational"]
 NAMES = ("users-a", "users-b")
 #: Weight of each feature in the users' taste, from −1 (dislike) to 1 (like); 0 for features that are not listed.
 DEFAULT_TASTE: dict[str, float] = {
-    "name match": 0.4,
-    "exact name": 1.0,
+    "name": 0.4,
+    "exact": 1.0,
     "module": 0.3,
     "private": -0.8,
     "depth": -0.6,
-    "imported": 0.6,
+    "imports": 0.6,
 }
 N_GRADES = 5
 # Shares of the candidates of a query with a grade of at least 1, 2, 3 and 4.
@@ -356,6 +356,8 @@ def crowd_rankers(algorithms: tuple[str, str]) -> list[RankerSpec]:
 def check_ranker(what: str, spec: RankerSpec, settings: Settings) -> None:
     """Raise an error if a recipe cannot be served, before anything is deleted for it."""
     try:
-        Definition(converted(spec, definition.RankerSpec), 0.0).check_limits(settings)
+        made = Definition(converted(spec, definition.RankerSpec), 0.0)
+        made.algorithm.check_linear("the page shows the weight of each feature")
+        made.check_limits(settings)
     except DuelrankError as error:
         raise InvalidRecipe(f"{what}: {error}") from None

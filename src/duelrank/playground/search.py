@@ -25,17 +25,17 @@ Kind: TypeAlias = Literal["module", "class", "function"]
 
 #: Names and descriptions of the features; the first four depend on document and query, the others on the document.
 FEATURES: dict[str, str] = {
-    "name match": "BM25 of the query in the dotted name",
-    "summary match": "BM25 of the query in the first paragraph",
-    "text match": "BM25 of the query in the rest of the docstring",
-    "exact name": "share of the name that the query covers",
+    "name": "BM25 of the query in the dotted name",
+    "intro": "BM25 of the query in the first paragraph",
+    "text": "BM25 of the query in the rest of the docstring",
+    "exact": "share of the name that the query covers",
     "class": "it is a class",
     "module": "it is a module",
     "private": "its name, or that of its module, begins with an underscore",
     "depth": "the number of dots in its dotted name",
-    "long name": "characters of its name",
-    "long text": "words of its docstring, on a logarithmic scale",
-    "imported": "modules that import its module, on a logarithmic scale",
+    "length": "characters of its name",
+    "words": "words of its docstring, on a logarithmic scale",
+    "imports": "modules that import its module, on a logarithmic scale",
 }
 #: Maximum number of candidates of a query.
 N_CANDIDATES = 50

@@ -2,7 +2,6 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const SHORT = { "name match": "name", "summary match": "sum.", "text match": "text", "exact name": "exact", "long name": "chars", "long text": "words", imported: "imp.", private: "priv.", module: "mod." };
 let setup = null; // ranker, features, wishes
 let shown = null; // the list that is open: query, impression, version, clicks, features as the ranker sees them
 const before = new Map(); // query -> ids of the list that was shown last time
@@ -92,12 +91,15 @@ function scaled(candidates) {
 }
 
 function result(list, ranked, candidate, last) {
-  const opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: attempt(() => open(list, hit, ranked.id)) }, h("code", {}, candidate.id), h("span", { class: "kind" }, candidate.kind));
+  const opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: attempt(() => open(list, hit, ranked.id)) }, h("code", {}, ...breakable(candidate.id)), h("span", { class: "kind" }, candidate.kind));
   const place = h("div", { class: "place" }, h("span", { class: "hidden" }, "position "), String(ranked.position), last ? movement(last.indexOf(ranked.id), ranked.position - 1) : null);
   const words = h("div", {}, opener, h("p", { class: "summary" }, candidate.summary));
   const hit = h("li", { class: "card hit", "data-id": ranked.id }, place, words, bars(list.scaled.get(ranked.id), ranked.explain ?? {}));
   return hit;
 }
+
+/** A dotted name that may be broken after its dots and before its underscores. */
+const breakable = (name) => name.split(/(?<=\.)|(?<=[^._])(?=_)/).flatMap((part, place) => (place ? [h("wbr", {}), part] : [part]));
 
 function movement(from, to) {
   if (from === to) return null;
@@ -113,7 +115,7 @@ function bars(values, adds) {
     bar.style.height = `${Math.round(100 * value)}%`;
     const sign = adds[name] > 1e-9 ? "plus" : adds[name] < -1e-9 ? "minus" : "";
     const title = `${name}: ${setup.features[name]}; ${value.toFixed(2)} here, adds ${(adds[name] ?? 0).toFixed(2)}`;
-    return h("div", { class: sign, title }, h("i", {}, bar), SHORT[name] ?? name);
+    return h("div", { class: sign, title }, h("i", {}, bar), name);
   });
   return h("div", { class: "features", role: "img", "aria-label": `Features: ${said}` }, ...cells);
 }
@@ -205,6 +207,7 @@ function showCount(version, lists) {
   $("steps").textContent = lists ? `${lists} list${lists === 1 ? "" : "s"} learned from` : "no list yet";
 }
 
+const MEANING = "The clicks give a direction in which to move the weights. A part of it was explored by chance and changes no score of the documents that you have seen, so the clicks say nothing about it: the projection removes that part. The angle is between the direction before and after: 0° removes nothing, 90° everything.";
 /** The projection as a picture: the direction above the space of what was seen, and its shadow. */
 function angle(step) {
   const radians = (step.angle * Math.PI) / 180;
@@ -214,7 +217,7 @@ function angle(step) {
   const kept = Math.max(0, Math.cos(radians));
   const after = Math.abs(step.followed_length - kept * step.direction_length) > 0.005 ? `then scaled to length ${step.followed_length.toFixed(2)}` : "";
   const words = `The projection keeps ${Math.round(100 * kept)}% of its length and turns it by ${step.angle.toFixed(0)}°${after && `; what is left is ${after}`}.`;
-  return h("figure", { class: "plain" },
+  return h("figure", { class: "plain", title: MEANING },
     g("svg", { viewBox: "0 0 360 116", role: "img", "aria-label": words },
       g("line", { class: "plane", x1: 8, y1: y, x2: 352, y2: y }),
       g("line", { class: "drop", x1: tipX, y1: tipY, x2: tipX, y2: y }),
@@ -224,7 +227,8 @@ function angle(step) {
       g("text", { x: 200, y: 24 }, `turned by ${step.angle.toFixed(0)}°`),
       g("text", { x: 200, y: 42 }, `keeps ${Math.round(100 * kept)}% of its length`),
       g("text", { x: 200, y: 60 }, after),
-      g("text", { x: 8, y: 111 }, "the space of the documents that you have seen")));
+      g("text", { x: 8, y: 111 }, "the space of the documents that you have seen")),
+    h("details", {}, h("summary", {}, `What does “turned by ${step.angle.toFixed(0)}°” mean?`), h("p", { class: "note" }, MEANING)));
 }
 
 /** One feature with bars to the left or right of the middle; values from −1 to 1. */
@@ -313,11 +317,23 @@ async function tell(change) {
   watch();
 }
 
+/** Colour the track of a slider between its centre, which is 0, and its thumb. */
+function fillFromCentre(input) {
+  const value = Number(input.value);
+  input.style.setProperty("--low", `${50 + 50 * Math.min(0, value)}%`);
+  input.style.setProperty("--high", `${50 + 50 * Math.max(0, value)}%`);
+  input.style.setProperty("--fill", value < 0 ? "var(--down)" : "var(--up)");
+}
 function slider(name, value) {
   const id = `taste-${name.replace(" ", "-")}`;
   const output = h("output", { for: id }, value.toFixed(1));
   const input = h("input", { id, type: "range", min: -1, max: 1, step: 0.1, value, "data-feature": name });
-  input.addEventListener("input", () => { output.textContent = Number(input.value).toFixed(1); });
+  const show = () => {
+    output.textContent = Number(input.value).toFixed(1);
+    fillFromCentre(input);
+  };
+  input.addEventListener("input", show);
+  show();
   input.addEventListener("change", attempt(() => tell({})));
   return h("div", { class: "taste", title: setup.features[name] }, h("label", { for: id }, name), input, output);
 }
