@@ -142,6 +142,19 @@ def _no_empty_last_line(app: Any, document: nodes.document) -> None:
             block.children = [nodes.Text(block.rawsource)]
 
 
+def _dark_pictures(app: Any, document: nodes.document) -> None:
+    """Show NAME-dark.png instead of NAME.png in the dark theme, where there is such a file."""
+    page = Path(app.env.doc2path(app.env.docname)).parent
+    for image in list(document.findall(nodes.image)):
+        path = Path(image["uri"])
+        dark = path.with_name(f"{path.stem}-dark{path.suffix}")
+        if (page / dark).is_file():
+            other = image.deepcopy()
+            other["uri"] = dark.as_posix()
+            other["classes"], image["classes"] = ["only-dark"], ["only-light"]
+            image.parent.insert(image.parent.index(image) + 1, other)
+
+
 def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, signature: Any, returns: Any) -> Any:
     """Show `float` where a parameter is `Annotated[float, Between(0, 1)]`, whose range `duelrank list NAME` has, or has a text."""
     if signature is None:
@@ -204,6 +217,7 @@ def setup(app: Any) -> None:
     app.connect("source-read", _read)
     app.connect("doctree-read", _no_empty_last_line)
     app.connect("doctree-read", _no_object)
+    app.connect("doctree-read", _dark_pictures, priority=400)  # before Sphinx collects the images
     app.connect("autodoc-process-signature", _without_ranges)
     app.connect("autodoc-process-docstring", _parameters, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", _not_a_type, priority=400)

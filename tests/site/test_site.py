@@ -48,6 +48,31 @@ def test_pages_are_whole(site, visit, width):
     assert faults == []
 
 
+def test_no_line_of_code_is_cut_off_on_a_wide_screen(site, visit):
+    tab, cut = visit(width=1280), []
+    for page in PAGES:
+        tab.page.goto(f"{site.as_uri()}/{page}")
+        blocks = (
+            "article pre",
+            "found => found.filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)",
+        )
+        cut += [f"{page}: {text[:80]}" for text in tab.page.eval_on_selector_all(*blocks)]
+    assert cut == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_picture_with_a_dark_form_shows_the_one_of_the_theme(visit, dark):
+    tab = visit("see-it-learn.html", dark=dark)
+    shown = [each.get_attribute("src") for each in tab.page.locator("article img").all() if each.is_visible()]
+    names = {Path(each).name for each in shown}
+    forms = (
+        {"playground-search.png", "playground-users.png"},
+        {"playground-search-dark.png", "playground-users-dark.png"},
+    )
+    assert forms[dark] <= names
+    assert forms[not dark].isdisjoint(names)
+
+
 def test_links_lead_to_places_that_exist(site, visit):
     """Pages and anchors; Sphinx has checked those that we wrote, not those that it or the theme made."""
     tab, wanted, places = visit(), {}, set()
