@@ -8,7 +8,7 @@ WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/service/test_crash.py tests/service/http/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test static lint types contracts unit processes data bits browser site engines lockstep bench soak docs tables links dist format clean
+.PHONY: help install run test static lint types contracts unit processes data bits browser site engines lockstep neural bench soak docs tables links dist format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -18,7 +18,7 @@ $(BIN)/python:
 
 $(VENV)/.core: pyproject.toml | $(BIN)/python
 	@echo "installing duelrank into $(VENV) ..."
-	@$(PIP) --editable '.[plot]'
+	@$(PIP) --editable '.[plot,serve,client]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
@@ -32,7 +32,7 @@ run: $(VENV)/.core ## compare the six algorithms under three users on the synthe
 	@echo "six algorithms, three users, one synthetic data set; results go to results/quick ..."
 	@$(BIN)/duelrank reproduce quick
 
-test: $(VENV)/.dev ## lint, types, import contracts and all tests but those of processes, data, bits, browser, site, engines and lockstep
+test: $(VENV)/.dev ## lint, types, import contracts and all tests but those of processes, data, bits, browser, site, engines, lockstep and PyTorch
 	@$(MAKE) --no-print-directory --jobs=2 unit static
 
 static: lint types contracts
@@ -70,6 +70,15 @@ bits: $(VENV)/.dev ## the same bits on other processors: kernels are compiled fo
 lockstep: export PYTHONDONTWRITEBYTECODE =
 lockstep: $(VENV)/.dev ## tests of the lockstep engine, on JAX for CPU; skipped where there is no JAX
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/lockstep
+
+$(VENV)/.torch: $(VENV)/.dev
+	@echo "installing PyTorch into $(VENV), on Linux 5.6 GB ..."
+	@$(PIP) --editable '.[dev,torch]'
+	@touch $@
+
+neural: export PYTHONDONTWRITEBYTECODE =
+neural: $(VENV)/.torch ## tests of networks in PyTorch, which it installs first (on Linux 5.6 GB)
+	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/adapters/test_torch.py
 
 engines: export PYTHONDONTWRITEBYTECODE =
 engines: $(VENV)/.dev ## exported models in real search engines; skipped without Java and Maven, or fails if DUELRANK_ENGINES=required; OpenSearch needs DUELRANK_OPENSEARCH
