@@ -24,6 +24,7 @@ from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.represented import Represented
 from duelrank.algorithms.scored import Scored, ScoredPDGD
 from duelrank.algorithms.sim_mgd import SimMGD
+from duelrank.algorithms.thompson_pairs import ThompsonPairs
 from duelrank.algorithms.wmgd import WMGD
 from duelrank.core.registry import Part, registered, source
 
@@ -50,6 +51,7 @@ __all__ = [
     "Scored",
     "ScoredPDGD",
     "SimMGD",
+    "ThompsonPairs",
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
@@ -155,6 +155,20 @@ class Algorithm(Part, ABC):
     def carry(self, state: State, to: State) -> Weights:
         """Return the weights of a state, converted to the columns of another state."""
         return state.weights
+
+    def carry_memory(
+        self, memory: Memory, n_features: int, carry: Callable[[Weights], Weights], stream: Stream
+    ) -> Memory:
+        """Return the memory for other columns; by default it starts again, because it is of the old columns.
+
+        Parameters
+        ----------
+        n_features
+            The new number of columns.
+        carry
+            Converts weights of the old columns to the new ones; a linear function.
+        """
+        return self.start(n_features, stream).memory
 
     @abstractmethod
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,8 +160,7 @@ class Represented(Algorithm):
         weights, memory = after.weights, after.memory
         known = self.representation.observe(seen, impression.query.features, state.step, stream)
         if not same_knots(known, seen):
-            weights = self.representation.carry(weights, seen, known)
-            memory = self.base.start(weights.shape[0], stream).memory  # the old memory is for other columns
+            weights, memory = self._carried(after, seen, known, stream)
         return State(weights, after.step, after.updates, replaced(memory, "representation", known))
 
     def _learn_there(
@@ -176,9 +176,14 @@ class Represented(Algorithm):
 
     def _there(self, own: State, made: Memory, seen: Memory, stream: Stream) -> State:
         """Return the state of the base with the knots of the list."""
-        weights = self.representation.carry(own.weights, seen, made)
-        memory = self.base.start(weights.shape[0], stream.copy()).memory  # the old memory is for other columns
+        weights, memory = self._carried(own, seen, made, stream.copy())
         return State(weights, own.step, own.updates, memory)
+
+    def _carried(self, own: State, before: Memory, after: Memory, stream: Stream) -> tuple[Weights, Memory]:
+        """Return the weights and the memory of the base for other knots."""
+        carry = partial(self.representation.carry, before=before, after=after)
+        weights = carry(own.weights)
+        return weights, self.base.carry_memory(own.memory, weights.shape[0], carry, stream)
 
     def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
         """Return the components of the step; directions are in the columns of the list."""

@@ -1,13 +1,16 @@
-"""Twins of algorithms: dueling bandits, wrappers of algorithms, log pairs, PDGD and PairRank."""
+"""Twins of algorithms: dueling bandits, wrappers of algorithms, log pairs, Thompson pairs, PDGD and PairRank."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import ndtr
 from numpy.typing import NDArray
 
 from duelrank.algorithms import (
@@ -22,7 +25,9 @@ from duelrank.algorithms import (
     PairRank,
     Projected,
     Represented,
+    ThompsonPairs,
     pairrank,
+    thompson_pairs,
 )
 from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.core.registry import Part
@@ -106,6 +111,18 @@ class AlgorithmTwin(Twin):
 
         memory = jax.tree.map(keep, after, memory)
         return State(keep(weights, state.weights), state.step + 1, state.updates + won, memory)
+
+    def carried(self, memory: Memory, fresh: Memory, carry: Callable[[Array], Array]) -> Memory:
+        """Return the memory for other columns; by default a fresh one, because the memory is of the old columns.
+
+        Parameters
+        ----------
+        fresh
+            The memory before the first impression, for the new columns.
+        carry
+            Converts weights of the old columns.
+        """
+        return fresh
 
     def distance(self, before: State, after: State, draws: Draws) -> Array:
         """Return the length of a move."""
@@ -337,12 +354,17 @@ class RepresentedTwin(AlgorithmTwin):
         return self.view.trajectory(kept)
 
     def _checked(self, view: KnottedTwin, numbers: Numbers, state: State, query: Query, draws: Draws) -> State:
-        """Check the knots; if they move, the memory of the base starts again, because it is for other columns."""
+        """Check the knots; if they move, weights and memory are converted."""
         base, seen = state.memory
         lists, length = draws.impression + 1, query.places.shape[0]
         after, moves = view.checked(seen, query.table, lists)
-        weights = carried(state.weights, seen.knots, after.knots)
+
+        def carry(weights: Array) -> Array:
+            return carried(weights, seen.knots, after.knots)
+
+        weights = carry(state.weights)
         fresh = self.base.start(numbers["base"], self._existing(query.columns, lists), length, draws).memory
+        fresh = self.base.carried(base, fresh, carry)
 
         def pick(new: Array, old: Array) -> Array:
             return jnp.where(moves, new, old)
@@ -417,6 +439,147 @@ def skip_gradient(weights: Array, rows: Array, clicks: Array, seen: Array) -> Ar
     pairs = jnp.sum(counts)
     coefficients = (jnp.sum(slope, axis=1) - jnp.sum(slope, axis=0)) / jnp.where(pairs > 0.0, pairs, 1.0)
     return jnp.sum(rows * coefficients[:, None], axis=0)
+
+
+class ThompsonMemory(NamedTuple):
+    """The square root of the covariance, or of its diagonal; the columns that exist; the memory of the examination."""
+
+    belief: Array
+    columns: Array
+    examination: Memory
+
+
+@twin(ThompsonPairs)
+class ThompsonPairsTwin(AlgorithmTwin):
+    """Draws a deviation for each list; all clicks have equal weight."""
+
+    shaping: ClassVar[tuple[str, ...]] = ("belief",)
+    examination: ExaminationTwin
+
+    @property
+    def full(self) -> bool:
+        """Whether the belief has all covariances."""
+        return bool(self.shaped("belief") == "full")
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of the belief before and after a list."""
+        return super().room(sizes) + (3 * 4 * sizes.columns**2 if self.full else 0)
+
+    def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
+        """Return zero weights, equally uncertain in all columns that exist."""
+        n_columns = columns.shape[0]
+        deviations = (columns / jnp.sqrt(numbers["prior"])).astype(draws.real)
+        examined = self.examination.start(numbers["examination"], n_columns)
+        memory = ThompsonMemory(jnp.diag(deviations) if self.full else deviations, columns, examined)
+        return State(jnp.zeros(n_columns, draws.real), jnp.int32(0), jnp.int32(0), memory)
+
+    def carried(self, memory: ThompsonMemory, fresh: ThompsonMemory, carry: Callable[[Array], Array]) -> ThompsonMemory:
+        """Convert the columns of the square root; columns that did not exist before start as in the fresh memory."""
+        if not self.full:
+            return fresh
+        known = jax.vmap(carry, in_axes=1, out_axes=1)(memory.belief)
+        new = fresh.columns & ~memory.columns
+        return fresh._replace(belief=jnp.where(new[None, :], fresh.belief, known))
+
+    def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
+        """Rank by a sample of the weights; the trace has the scores of all documents by the mean weights."""
+        belief = state.memory.belief
+        noise = draws.normal(Purpose.DIRECTIONS, (1, state.weights.shape[0]))[0]
+        deviation = jnp.sum(belief * noise, axis=1) if self.full else belief * noise
+        sample = state.weights + numbers["width"].astype(draws.real) * deviation
+        scores = scores_of(jnp.stack((state.weights, sample)), query.features, query.present)
+        best = best_first(scores[1], draws.order(Purpose.TIES, scores.shape[1:]))
+        return Shown(best[: query.places.shape[0]], scores[0])
+
+    def gradient(
+        self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
+    ) -> tuple[Array, Memory]:
+        """Return the step of the weights, and the narrower belief."""
+        own, real = state.memory, state.weights.dtype
+        seen, known = self.examination.examine(numbers["examination"], own.examination, query, shown, clicked)
+        rows = jnp.where(query.places[:, None], query.features[shown.ranking], 0.0)
+        spread = jnp.matmul(rows, own.belief, precision="highest") if self.full else rows * own.belief
+        covariances = jnp.matmul(spread, spread.T, precision="highest").astype(jnp.float64)
+        now = jnp.sum(rows * state.weights, axis=1).astype(jnp.float64)
+        leads = shown.trace[shown.ranking].astype(jnp.float64)
+        counts = pair_counts(numbers, leads, covariances, clicked.clicks & query.places, seen)
+        slopes, laplacian = pair_tables(now, counts)
+        learn = narrowed_full if self.full else narrowed_diagonal
+        step, belief = learn(own.belief, rows, spread, covariances, slopes, laplacian)
+        # All runs are at the same impression, so in between nothing is computed.
+        due = (draws.impression + 1) % thompson_pairs.EVERY == 0
+        belief = lax.cond(due, lambda: self._widened(numbers, belief.astype(real)), lambda: belief.astype(real))
+        return step.astype(real), own._replace(belief=belief, examination=known)
+
+    def _widened(self, numbers: Numbers, belief: Array) -> Array:
+        """Return the belief with larger variances, up to those before the first list."""
+        factor = (1.0 + numbers["drift"]) ** (thompson_pairs.EVERY / 2)
+        lengths = jnp.sqrt(jnp.sum(belief * belief, axis=1)) if self.full else belief
+        limit = 1.0 / jnp.sqrt(numbers["prior"]) / jnp.where(lengths > 0.0, lengths, 1.0)
+        scale = jnp.minimum(factor, limit).astype(belief.dtype)
+        return belief * (scale[:, None] if self.full else scale)
+
+    def update(self, numbers: Numbers, state: State, gradient: Array) -> tuple[Array, Memory]:
+        """Move by the step."""
+        return state.weights + gradient, state.memory
+
+
+def pair_counts(numbers: Numbers, leads: Array, covariances: Array, clicks: Array, seen: Array) -> Array:
+    """Return the weight of each pair of a clicked document (row) and an unclicked one: P(seen) · ρ^balance, relative to Σ P(seen)."""
+    counts = jnp.where(clicks[:, None] & ~clicks[None, :], seen[None, :], 0.0)
+    total = jnp.sum(counts)
+    variances = jnp.diagonal(covariances)
+    spread = numbers["width"] * jnp.sqrt(jnp.maximum(variances[:, None] + variances[None, :] - 2.0 * covariances, 0.0))
+    place = jnp.arange(leads.shape[0])
+    gap = leads[:, None] - leads[None, :]
+    lead = jnp.where(place[:, None] < place[None, :], gap, -gap)
+    certain = jnp.where(lead == 0.0, 1.0, jnp.where(lead > 0.0, 0.0, 2.0))
+    swapped = jnp.where(spread > 0.0, 2.0 * ndtr(-lead / jnp.where(spread > 0.0, spread, 1.0)), certain)
+    balance = numbers["balance"]
+    swapped = jnp.where(balance > 0.0, swapped**balance, 1.0)
+    return counts * swapped / jnp.where(total > 0.0, total, 1.0)
+
+
+def pair_tables(now: Array, counts: Array) -> tuple[Array, Array]:
+    """Return the coefficient of each document in the gradient, and the Laplacian of the pairs in the information."""
+    gap = now[:, None] - now[None, :]
+    decay = jnp.exp(-jnp.abs(gap))
+    slope = counts * jnp.where(gap > 0.0, decay, 1.0) / (1.0 + decay)
+    bend = counts * decay / (1.0 + decay) ** 2
+    bend = bend + bend.T
+    return jnp.sum(slope, axis=1) - jnp.sum(slope, axis=0), jnp.diag(jnp.sum(bend, axis=1)) - bend
+
+
+def _lower_factor(laplacian: Array) -> Array:
+    """Return the lower Cholesky factor; a Laplacian is singular, so a negligible number is added to its diagonal."""
+    least = 1e-12 * jnp.max(jnp.diagonal(laplacian)) + 1e-30
+    return jnp.linalg.cholesky(laplacian + least * jnp.eye(laplacian.shape[0]))
+
+
+def narrowed_full(
+    belief: Array, rows: Array, spread: Array, covariances: Array, slopes: Array, laplacian: Array
+) -> tuple[Array, Array]:
+    """Return the step and the new square root, as the kernel `learn_full` does."""
+    factor, one = _lower_factor(laplacian), jnp.eye(laplacian.shape[0])
+    root = jnp.linalg.cholesky(one + factor.T @ covariances @ factor)
+    inner = solve_triangular(root + one, factor.T, lower=True)
+    shrink = factor @ solve_triangular(root.T, inner, lower=False)
+    for table in (shrink.T, shrink):
+        slopes = slopes - table @ (covariances @ slopes)
+    along = jnp.matmul(belief, spread.T, precision="highest")
+    change = jnp.matmul(
+        jnp.matmul(along, shrink.astype(belief.dtype), precision="highest"), spread, precision="highest"
+    )
+    return jnp.sum(along * slopes.astype(belief.dtype), axis=1), belief - change
+
+
+def narrowed_diagonal(
+    belief: Array, rows: Array, spread: Array, covariances: Array, slopes: Array, laplacian: Array
+) -> tuple[Array, Array]:
+    """Return the step and the new deviations, as the kernel `learn_diagonal` does."""
+    differences = jnp.matmul(_lower_factor(laplacian).T.astype(belief.dtype), spread, precision="highest")
+    smaller = belief / jnp.sqrt(1.0 + jnp.sum(differences * differences, axis=0))
+    return smaller * smaller * jnp.sum(rows * slopes[:, None].astype(rows.dtype), axis=0), smaller
 
 
 @twin(PDGD)
