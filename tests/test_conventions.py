@@ -283,6 +283,7 @@ class TestParts:
         "Sweep": "Sweep(title='t', label='l', recipe='mgd', field='n_candidates', values=(1, 9))",
         "Guards": "Guards(title='t', recipes=('a',), guards=('b',), columns=('alarm', 'mean'))",
         "Backfill": "Backfill(title='t', recipes=('a',), production=('Feature(0)',), lists=(100,))",
+        "Collection": "Collection(('mq2007', 'synthetic(seed=1)'))",
         "FrozenWeights": "FrozenWeights(mgd)",
         "Imported": "Imported('mq2008')",
         "LongTail": "LongTail(synthetic)",

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from duelrank.algorithms import DBGD, MGD, NSGD, Algorithm, Projected
 from duelrank.core import registry
 from duelrank.core.errors import DuelrankError, InvalidRecipe, UnknownName
-from duelrank.core.grammar import MAX_LENGTH, parse
+from duelrank.core.grammar import MAX_LENGTH, listed, parse
 from duelrank.core.registry import (
     Between,
+    Collection,
     Part,
     alias,
     aliases,
@@ -35,6 +36,7 @@ from duelrank.core.registry import (
     spelling_once,
     walk,
 )
+from duelrank.datasets import Dataset
 from duelrank.exploration import UniformSphere
 from duelrank.inference import MeanWinner
 from duelrank.metrics import ERR, Metric, P, nDCG
@@ -578,3 +580,17 @@ def test_parameters_that_were_added_later_leave_the_digests_of_earlier_runs_alon
     assert "ties" not in canonical(parse("mgd"))
     assert canonical(parse("mgd(ties='separate')")) != canonical(parse("mgd"))
     assert canonical(parse("mgd(credit='sampled')")) != canonical(parse("mgd"))
+
+
+class TestCollections:
+    def test_members_stand_for_their_collection(self):
+        pair = Collection(("navigational", "informational"))
+        source(lambda: {"two-users": pair})
+        assert listed("perfect, two-users") == listed(["perfect", pair]) == ["perfect", *pair.members]
+
+    def test_a_collection_is_not_one_of_its_kind(self):
+        with pytest.raises(InvalidRecipe, match="'families' is a collection, but a dataset is required"):
+            parse("families", Dataset)
+
+    def test_other_texts_stay(self):
+        assert listed("mgd(n_candidates=3), Nothing()") == ["mgd(n_candidates=3)", "Nothing()"]

@@ -9,6 +9,7 @@ KINDS = {
     "scorers",
     "guards",
     "baselines",
+    "collections",
     "algorithms",
     "users",
     "datasets",

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from duelrank import parse, simulate
 from duelrank.core.errors import InvalidRecipe, InvalidValue, MissingData
-from duelrank.core.registry import spell
+from duelrank.core.grammar import listed
+from duelrank.core.registry import canonical, spell
 from duelrank.datasets import Bumpy, Dataset, Imported, LongTail, Synthetic, add, synthetic
 from duelrank.experiments import Grid, Store, run_all
 from duelrank.experiments.pipeline import collect, plan
@@ -101,6 +102,38 @@ def test_correlation_is_tunable() -> None:
         return float(np.abs(np.corrcoef(features.T) - np.eye(20)).max())
 
     assert strongest(0.0) < 0.15 < strongest(0.9)
+
+
+@pytest.mark.parametrize("kind", [Synthetic, Bumpy])
+@pytest.mark.parametrize("share", [0.02, 0.35, 0.8])
+def test_share_of_relevant_documents(kind: type[Synthetic | Bumpy], share: float) -> None:
+    labels = kind(relevant=share, n_grades=4).fold(1).train.labels
+    for grade in (1, 2, 3):
+        assert abs(np.mean(labels >= grade) - share * 0.4 ** (grade - 1)) <= 1.0 / len(labels)
+
+
+def test_the_usual_share_of_relevant_documents_keeps_stored_runs() -> None:
+    assert canonical(Synthetic()) == canonical(Synthetic(relevant=0.35))
+    assert "relevant" not in canonical(Synthetic()) + canonical(Bumpy())
+    assert "relevant=0.2" in canonical(Bumpy(relevant=0.2))
+
+
+def test_families_cover_what_they_promise() -> None:
+    names = listed("families")
+    assert names[:2] == ["mq2007", "mq2008"]
+    sets = [parse(name, Dataset) for name in names[2:]]
+    folds = [each.fold(1) for each in sets]
+    features, sizes = [fold.n_features for fold in folds], [len(fold.train.labels) / len(fold.train) for fold in folds]
+    assert (min(features), max(features)) == (20, 700)
+    assert 9 < min(sizes) < 11
+    assert 190 < max(sizes) < 210
+    assert {fold.n_grades for fold in folds} == {2, 3, 5}
+    shares = [np.mean(fold.train.labels > 0) for fold in folds]
+    assert min(shares) < 0.05
+    assert max(shares) > 0.6
+    assert any(isinstance(each, Bumpy) for each in sets)
+    assert {each.correlation for each in sets if isinstance(each, Synthetic)} >= {0.0, 0.9}
+    assert all(fold.train.features.shape[1] * np.diff(fold.train.offsets).max() <= 21_000 for fold in folds)
 
 
 def explained(columns: NDArray[np.float64], labels: NDArray[np.int8]) -> float:

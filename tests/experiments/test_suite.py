@@ -7,10 +7,12 @@ import pytest
 from duelrank import Projected, Synthetic, parse
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidRecipe, InvalidValue, MissingData, UnknownName
-from duelrank.core.registry import aliases
+from duelrank.core.grammar import listed
+from duelrank.core.registry import aliases, spell
 from duelrank.datasets import Dataset
 from duelrank.experiments import Grid
 from duelrank.experiments.kinds import Curves, Sweep
+from duelrank.experiments.pipeline import plan
 from duelrank.experiments.suite import Suite, load_suite, read_suite, suite_names
 from duelrank.experiments.summary import published
 from duelrank.users import User
@@ -104,6 +106,13 @@ def test_a_suite_of_ones_own() -> None:
     suite = read_suite("mine", GOOD)
     assert isinstance(suite, Suite)
     assert len(suite.specs(Synthetic())) == 1
+
+
+def test_a_suite_with_a_collection_of_data_sets() -> None:
+    text = GOOD.replace('datasets = ["synthetic"]', 'datasets = ["families", "synthetic"]')
+    assert text != GOOD
+    planned = plan(read_suite("mine", text), installed=False)
+    assert [spell(each) for each in planned.datasets] == [*listed("families"), "synthetic"]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,8 @@ def list_parts(
         typer.Argument(
             metavar="[KIND|NAME]",
             help="Kind of names to list (algorithms, users, datasets, representations, scalings, multileavers, metrics,"
-            " explorations, inferences, projections, examinations, updates, scorers, experiments, guards, logs or baselines),"
+            " explorations, inferences, projections, examinations, updates, scorers, experiments, guards, logs, baselines or"
+            " collections),"
             " or one name, to describe its parameters. By default, an overview.",
         ),
     ] = None,
@@ -205,6 +206,7 @@ def _algorithms_page(results: Path | None) -> str:
 
 def _kinds() -> dict[str, type[Part]]:
     from duelrank.algorithms import Algorithm
+    from duelrank.core.registry import Collection
     from duelrank.datasets import Dataset
     from duelrank.experiments import Experiment
     from duelrank.exploration import Exploration
@@ -236,6 +238,7 @@ def _kinds() -> dict[str, type[Part]]:
         "guards": Guarded,
         "logs": Logged,
         "baselines": Baseline,
+        "collections": Collection,
     }
 
 

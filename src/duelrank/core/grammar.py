@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from typing import Any, overload
 
 from duelrank.core.errors import InvalidRecipe
-from duelrank.core.registry import P, Part, kind_of, lookup, names, override, reader, with_article
+from duelrank.core.registry import Collection, P, Part, aliases, kind_of, lookup, names, override, reader, with_article
 
 MAX_LENGTH = 4_000  # far longer than any real recipe, far shorter than what could exhaust the parser
 
@@ -63,7 +63,7 @@ def as_part(given: P | str, kind: type[P]) -> P:
 
 
 def listed(given: Iterable[P | str] | P | str) -> list[P | str]:
-    """Return one or several parts or texts as a list; a text may contain several, as on the command line.
+    """Return one or several parts or texts as a list; a text may contain several, and a collection stands for its members.
 
     Examples
     --------
@@ -71,13 +71,14 @@ def listed(given: Iterable[P | str] | P | str) -> list[P | str]:
     >>> listed("perfect, Cascade((0.1, 0.5), (0.0, 0.5))")
     ['perfect', 'Cascade((0.1, 0.5), (0.0, 0.5))']
     """
-    if isinstance(given, str):
-        return [*split_top_level(given)]
-    if isinstance(given, Part):
-        return [given]
-    if not isinstance(given, Iterable):
+    if not isinstance(given, (str, Part, Iterable)):
         raise InvalidRecipe(f"expected a list of names, such as ['mgd', 'mgd-dsp'], got {given!r}")
-    return list(given)
+    named: Iterable[Any] = (
+        split_top_level(given) if isinstance(given, str) else [given] if isinstance(given, Part) else given
+    )
+    known = aliases(Collection)
+    found = ((each, known.get(each, each) if isinstance(each, str) else each) for each in named)
+    return [member for each, part in found for member in (part.members if isinstance(part, Collection) else (each,))]
 
 
 def split_top_level(text: str) -> list[str]:

@@ -234,6 +234,29 @@ def _claim(name: str) -> None:
         raise InvalidRecipe(f"the name {name!r} is already registered")
 
 
+@register
+@dataclass(frozen=True, repr=False)
+class Collection(Part):
+    """Several parts under one name, which can be given wherever a list of them is expected.
+
+    Parameters
+    ----------
+    members
+        The texts of the parts.
+
+    Examples
+    --------
+    >>> from duelrank.core.grammar import listed
+    >>> from duelrank.core.registry import Collection
+    >>> listed(["perfect", Collection(("navigational", "informational"))])
+    ['perfect', 'navigational', 'informational']
+    """
+
+    kind: ClassVar[str] = "collection"
+
+    members: tuple[str, ...]
+
+
 @overload
 def aliases() -> dict[str, Part]: ...
 @overload

@@ -14,7 +14,7 @@ import msgspec
 
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import DuelrankError, InvalidValue, MissingData, UnknownName
-from duelrank.core.grammar import parse
+from duelrank.core.grammar import listed, parse
 from duelrank.core.registry import Part, aliases, classes
 from duelrank.datasets import Dataset
 from duelrank.experiments.experiment import Experiment, Grid
@@ -213,8 +213,8 @@ def _check_names(suite: Suite, where: str) -> None:
     """Raise an error that names the key if a name in a suite does not exist."""
     kinds: tuple[tuple[str, dict[str, str], type[Part]], ...] = (
         ("recipes.", suite.recipes, Algorithm),
-        ("datasets: ", dict.fromkeys(suite.datasets, ""), Dataset),
-        ("users: ", dict.fromkeys(suite.users, ""), User),
+        ("datasets: ", dict.fromkeys(listed(suite.datasets), ""), Dataset),
+        ("users: ", dict.fromkeys(listed(suite.users), ""), User),
         ("metric: ", {suite.metric: ""}, Metric),
         ("guards.", suite.guards, Guarded),
     )
