@@ -7,7 +7,7 @@ pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 from tests.experiments.tuning.test_search import search
 
 from duelrank.core.errors import InvalidValue
-from duelrank.experiments import load_results
+from duelrank.experiments import load_results, tune
 from duelrank.lockstep import engine
 
 
@@ -15,6 +15,15 @@ def test_in_lockstep(tmp_path):
     found = search(tmp_path / "a", trials=3, folds=1, device="lockstep")
     assert set(load_results(tmp_path / "a")["device"].tolist()) == {"cpu, in lockstep"}
     assert len(found.trials) == 3
+
+
+@pytest.mark.parametrize("recipe", ["pdgd", "query-scaled >> curves(pieces=2) >> pdgd"])
+def test_data_sets_with_different_numbers_of_features(tmp_path, recipe):
+    small = "few-features(n_queries=20), many-features(n_queries=20, n_features=90), few-relevant(n_queries=20)"
+    how = {"trials": 2, "folds": 1, "vary": ["learning_rate"], "objective": "reward,validation,worst,floor"}
+    found = tune(recipe, small, users="perfect", impressions=20, out=tmp_path, device="lockstep", **how)
+    assert len(found.measured) == 3
+    assert found.reference.floor <= found.reference.value <= 1.0
 
 
 @pytest.fixture

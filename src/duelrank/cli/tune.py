@@ -52,7 +52,11 @@ FixOption = Annotated[
     str | None, typer.Option("--fix", metavar="NAMES", help="Parameters to leave as they are, separated by commas.")
 ]
 ObjectiveOption = Annotated[
-    str, typer.Option("--objective", help="Weights of reward, validation and worst, the worst run of each cell.")
+    str,
+    typer.Option(
+        "--objective",
+        help="Weights of reward and validation, of worst, the worst run of each cell, and of floor, the worst data set.",
+    ),
 ]
 FoldsOption = Annotated[
     int | None, typer.Option("--folds", help="Number of folds of each data set; all by default.", show_default=False)

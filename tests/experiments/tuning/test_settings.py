@@ -181,7 +181,33 @@ class TestObjective:
         assert careful.scores(steady, REFERENCE).value == pytest.approx(1.0)
         assert careful.scores(REFERENCE, REFERENCE).value == pytest.approx((1.0 + 0.5 * 0.65) / 1.5)
 
-    @pytest.mark.parametrize("text", ["worst=1", "reward=-1", "reward=nan", "reward=inf", ""])
+    @pytest.mark.parametrize(
+        ("text", "value", "floor"),
+        [
+            # a: users 1.1 and 0.9, mean 1.0; b: users 0.7 and 0.9, mean 0.8; c: 1.2 and 1.2
+            ("reward", (1.0 + 0.8 + 1.2) / 3, 0.8),
+            ("reward, floor", ((1.0 + 0.8 + 1.2) / 3 + 0.8) / 2, 0.8),
+            ("reward, floor=3", ((1.0 + 0.8 + 1.2) / 3 + 3 * 0.8) / 4, 0.8),
+            # validation: a 1.0, b 1.4 and c 0.6, so that c is the worst of both measures together: 0.9
+            ("reward, validation, floor", ((1.0 + 1.1 + 0.9) / 3 + 0.9) / 2, 0.9),
+            # the worst runs have 0.1 less reward
+            ("reward, worst, floor", ((0.95 + 0.75 + 1.15) / 3 + 0.75) / 2, 0.75),
+        ],
+    )
+    def test_the_worst_data_set_counts_beside_the_mean(self, text, value, floor):
+        relative = {"a": ((1.1, 0.9), 1.0), "b": ((0.7, 0.9), 1.4), "c": ((1.2, 1.2), 0.6)}
+        cells = {(name, user): i for name in relative for i, user in enumerate(("perfect", "noisy"))}
+        before = {cell: np.array([[50.0, 0.5], [50.0, 0.5]]) for cell in cells}
+        after = {
+            (name, user): np.array(
+                [[50.0 * (relative[name][0][i] + change), 0.5 * relative[name][1]] for change in (-0.1, 0.1)]
+            )
+            for (name, user), i in cells.items()
+        }
+        found = Objective.parse(text).scores(after, before)
+        assert (found.value, found.floor) == pytest.approx((value, floor))
+
+    @pytest.mark.parametrize("text", ["worst=1", "floor=1", "reward=-1", "reward=nan", "reward=inf", ""])
     def test_weights_that_say_nothing_are_refused(self, text):
         with pytest.raises(InvalidValue, match=f"reward or validation counts; got {text or 'none'}$"):
             Objective.parse(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BEST = 10  # number of trials in the table
-_MEASURES = ("objective", "reward", "validation", "worst reward", "worst validation")
+_MEASURES = ("objective", "reward", "validation", "worst reward", "worst validation", "floor")
+_FIELDS = {item.name for item in fields(Scores)}
 _KINDS = ("reward", "validation")
 _COLUMNS = 3  # panels per figure
 _WORST = 10  # percent of the trials that may lie below the visible range: the best ones are of interest
@@ -63,7 +64,7 @@ def _summary(found: Tuned) -> Section:
         f"The objective ({settings.objective}) is relative to the recipe as it was: in each cell, a data set with a user, reward "
         "(the discounted sum over the lists shown) and the quality of the final weights on the validation queries are divided "
         "by its means over the same runs; cells count alike. 1.05 is five percent better. The worst run of each cell is "
-        "divided by the same means.\n\n"
+        "divided by the same means. The floor is the value of the worst data set.\n\n"
         "The best of many trials on the same runs looks better than it is, because it was chosen for them. Compare it with "
         "others on test queries and other seeds: duelrank compare does that."
     )
@@ -79,7 +80,7 @@ def _best_table(found: Tuned) -> Table:
     space = found.settings.space
     rows = []
     for trial in best_first(found.trials)[:_BEST]:
-        scores = Scores(**{name: trial.user_attrs[name] for name in asdict(found.reference)})
+        scores = Scores(**{name: value for name, value in trial.user_attrs.items() if name in _FIELDS})
         rows.append(_row(str(trial.number), scores, space, [each.rounded(trial.params[each.name]) for each in space]))
     before = [value_at(found.settings.algorithm, each.path) for each in space]
     rows.append(_row("as it was", found.reference, space, before))

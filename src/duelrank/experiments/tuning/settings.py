@@ -262,6 +262,8 @@ class Scores:
         Means over cells of the mean over runs.
     worst_reward, worst_validation
         Means over cells of the worst run.
+    floor
+        The smallest value of a data set; NaN in a search of an earlier version.
     """
 
     value: float
@@ -269,6 +271,7 @@ class Scores:
     validation: float
     worst_reward: float
     worst_validation: float
+    floor: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -284,18 +287,27 @@ class Objective:
         Weights of the two measures.
     worst
         Weight of the worst run of each cell, relative to the mean of its runs: a penalty for recipes with unstable results.
+    floor
+        Weight of the data set with the smallest value, relative to the mean over data sets: with 1, both count alike.
+
+    Notes
+    -----
+    With the relative measures r and v of a cell (means over its runs) and r′ and v′ (of its worst run), the value of the cell is
+    (reward · (r + worst · r′) + validation · (v + worst · v′)) / ((reward + validation) · (1 + worst)), the value of a data set is
+    the mean over its cells, and the objective is (mean over data sets + floor · minimum over data sets) / (1 + floor).
 
     Examples
     --------
     >>> Objective.parse("reward=2, validation=1, worst=0.5")
-    Objective(reward=2.0, validation=1.0, worst=0.5)
-    >>> Objective.parse("validation")
-    Objective(reward=0.0, validation=1.0, worst=0.0)
+    Objective(reward=2.0, validation=1.0, worst=0.5, floor=0.0)
+    >>> Objective.parse("reward, validation, floor")
+    Objective(reward=1.0, validation=1.0, worst=0.0, floor=1.0)
     """
 
     reward: float = 1.0
     validation: float = 1.0
     worst: float = 0.0
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         valid = all(0.0 <= weight < float("inf") for weight in asdict(self).values())
@@ -311,7 +323,7 @@ class Objective:
     @classmethod
     def parse(cls, text: str) -> Objective:
         """Read ``reward``, ``validation`` or weights such as ``reward=2,validation=1,worst=0.5``; other weights are 0."""
-        weights = dict.fromkeys(("reward", "validation", "worst"), 0.0)
+        weights = dict.fromkeys((item.name for item in fields(cls)), 0.0)
         for item in filter(None, (piece.strip() for piece in text.split(","))):
             name, _, number = (piece.strip() for piece in item.partition("="))
             if name not in weights:
@@ -331,11 +343,16 @@ class Objective:
                     f"the recipe that the search begins with earns nothing on {' with the user '.join(cell)}, so nothing can "
                     "be relative to it: begin with a better one, or show more lists"
                 )
-        means = np.array([measured[cell].mean(axis=0) / level for cell, level in levels.items()]).mean(axis=0)
-        worst = np.array([measured[cell].min(axis=0) / level for cell, level in levels.items()]).mean(axis=0)
+        means = np.array([measured[cell].mean(axis=0) / level for cell, level in levels.items()])
+        worst = np.array([measured[cell].min(axis=0) / level for cell, level in levels.items()])
         weights = np.array([self.reward, self.validation])
-        value = (weights * (means + self.worst * worst)).sum() / (weights.sum() * (1.0 + self.worst))
-        return Scores(float(value), *map(float, (*means, *worst)))
+        values = (weights * (means + self.worst * worst)).sum(axis=1) / (weights.sum() * (1.0 + self.worst))
+        by_dataset: dict[str, list[float]] = {}
+        for (dataset, _), value in zip(levels, values.tolist(), strict=True):
+            by_dataset.setdefault(dataset, []).append(value)
+        each = [np.mean(theirs) for theirs in by_dataset.values()]
+        value = (np.mean(each) + self.floor * min(each)) / (1.0 + self.floor)
+        return Scores(*map(float, (value, *means.mean(axis=0), *worst.mean(axis=0), min(each))))
 
 
 @dataclass(frozen=True)
