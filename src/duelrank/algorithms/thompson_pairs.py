@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from duelrank.kernels.elementary import power
 from duelrank.kernels.projection import qr_basis
 from duelrank.kernels.ranking import scores
 from duelrank.projection import DependentClick, Examination
+
+Belief: TypeAlias = NDArray[np.float64]  # S, or its diagonal
 
 #: The belief widens, and its standard deviations are computed, after every 64th list.
 EVERY = 64
@@ -43,8 +46,8 @@ class ThompsonPairs(Algorithm):
     each such pair counts less, so position alone teaches nothing.
 
     The weights move by S Sᵀ g, where g is the gradient of the log likelihood of the pairs, after their information
-    Σ p (1 − p) (x_i − x_j)(x_i − x_j)ᵀ has narrowed S. This is one step of an extended Kalman filter; S is updated as a square root,
-    so the covariance never loses its definiteness.
+    Σ p (1 − p) (x_i − x_j)(x_i − x_j)ᵀ has narrowed S. This is one step of an extended Kalman filter. S is updated as a square
+    root, so the covariance never loses its definiteness.
 
     Ranking does not need S: the memory has four deviations S ε, and a list uses a random one of them. Each list that is learned
     from replaces the oldest deviation.
@@ -65,9 +68,9 @@ class ThompsonPairs(Algorithm):
     drift
         Share by which the variance of the weights grows with each list, up to that before the first list. Above 0 the ranker never
         stops to explore, and follows users whose tastes change.
-    belief
-        "full" keeps all covariances, with as many numbers as the square of the number of weights; "diagonal" keeps only variances,
-        for hundreds of features.
+    covariances
+        Maximum number of weights for which all covariances are kept, as many numbers as its square. With more weights, only the
+        variances are kept: S is diagonal.
 
     References
     ----------
@@ -89,7 +92,7 @@ class ThompsonPairs(Algorithm):
     >>> learner.best(query).tolist()
     [1, 2, 0]
     >>> learner.state.memory["deviations"].round(2).tolist()
-    [0.36, 0.5]
+    [0.48, 0.5]
     """
 
     examination: Examination = DependentClick(after_click=0.5, forgetting=1.0)
@@ -97,42 +100,41 @@ class ThompsonPairs(Algorithm):
     width: Annotated[float, Between(0.0, 1e3, tuned=(0.03, 1.0), log=True)] = 0.2
     balance: Annotated[float, Between(0.0, 10.0, tuned=(0.0, 1.0))] = 1.0
     drift: Annotated[float, Between(0.0, 1.0, tuned=(1e-6, 1e-3), log=True)] = 1e-4
-    belief: Literal["full", "diagonal"] = "full"
+    covariances: Annotated[int, Between(0, 100_000)] = 512
 
     def start(self, n_features: int, stream: Stream) -> State:
         """Return zero weights, equally uncertain."""
         weights = np.zeros(n_features)
         weights.flags.writeable = False
-        deviations = np.full(n_features, 1.0 / np.sqrt(self.prior))
-        belief = np.diag(deviations) if self.belief == "full" else deviations
-        samples = np.array([self._deviation(belief, stream) for _ in range(SAMPLES)])
-        return State(weights, memory={"belief": belief, "deviations": deviations, "samples": samples})
+        deviations = np.full(n_features, self._widest)
+        belief = np.diag(deviations) if n_features <= self.covariances else deviations
+        return State(weights, memory=self._memory(belief, deviations, stream))
 
-    def _deviation(self, belief: NDArray[np.float64], stream: Stream) -> NDArray[np.float64]:
-        draw = kernel.deviation_full if self.belief == "full" else kernel.deviation_diagonal
-        drawn: NDArray[np.float64] = draw(belief, stream)
-        return drawn
+    @property
+    def _widest(self) -> float:
+        """The standard deviation of each weight before the first list."""
+        return 1.0 / math.sqrt(self.prior)
+
+    def _memory(self, belief: Belief, deviations: NDArray[np.float64], stream: Stream) -> Memory:
+        """Return a memory with new samples."""
+        samples = np.array([_deviation(belief, stream) for _ in range(SAMPLES)])
+        return {"belief": belief, "deviations": deviations, "samples": samples}
 
     def carry_memory(
         self, memory: Memory, n_features: int, carry: Callable[[Weights], Weights], stream: Stream
     ) -> Memory:
-        """Convert the belief; in directions that the old columns did not have, it starts again, and so do the other parts.
+        """Convert the belief; in directions that the old columns did not have it starts again, and so do the other parts.
 
-        A diagonal belief starts again: converted weights are not independent.
+        A diagonal belief starts again, because converted weights are not independent.
         """
-        fresh = self.start(n_features, stream).memory
-        if self.belief == "diagonal":
-            return fresh
-        known = np.array([carry(column) for column in np.ascontiguousarray(memory["belief"].T)])
-        old = np.array([carry(unit) for unit in np.eye(memory["belief"].shape[0])])
-        basis = qr_basis(old, _SAME)
-        beyond = (
-            qr_basis(np.eye(n_features) - scores(basis.T, basis.T), _SAME) if len(basis) < n_features else basis[:0]
-        )
-        belief = np.ascontiguousarray(np.concatenate((known, beyond / np.sqrt(self.prior))).T)
-        belief, deviations = kernel.widen_full(belief, 1.0, 1.0 / np.sqrt(self.prior))
-        samples = np.array([self._deviation(belief, stream) for _ in range(SAMPLES)])
-        return {**fresh, "belief": belief, "deviations": deviations, "samples": samples}
+        belief = memory["belief"]
+        if belief.ndim == 1 or n_features > self.covariances:
+            return self.start(n_features, stream).memory
+        known = np.array([carry(column) for column in np.ascontiguousarray(belief.T)])
+        basis = qr_basis(np.array([carry(unit) for unit in np.eye(len(belief))]), _SAME)
+        rest = np.eye(n_features) - scores(basis.T, basis.T) if len(basis) < n_features else np.zeros((0, n_features))
+        rows = np.concatenate((known, self._widest * qr_basis(rest, _SAME)))
+        return self._memory(*kernel.widen_full(np.ascontiguousarray(rows.T), 1.0, self._widest), stream)
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Rank by a sample of the weights; the trace has the scores of the list by the mean weights."""
@@ -154,24 +156,23 @@ class ThompsonPairs(Algorithm):
         step, belief = self._narrowed(state, impression, feedback, seen)
         memory, samples = {**memory}, memory["samples"].copy()
         if (state.step + 1) % EVERY == 0:
-            widen = kernel.widen_full if self.belief == "full" else kernel.widen_diagonal
-            factor = float(np.sqrt(power(1.0 + self.drift, float(EVERY))))
-            belief, memory["deviations"] = widen(belief, factor, 1.0 / np.sqrt(self.prior))
-        samples[state.step % SAMPLES] = self._deviation(belief, stream)
+            widen = kernel.widen_full if belief.ndim == 2 else kernel.widen_diagonal
+            belief, memory["deviations"] = widen(belief, power(1.0 + self.drift, EVERY / 2), self._widest)
+        samples[state.step % SAMPLES] = _deviation(belief, stream)
         return step, {**memory, "belief": belief, "samples": samples}
 
     def _narrowed(
         self, state: State, impression: Impression, feedback: Feedback, seen: NDArray[np.float64]
-    ) -> tuple[Gradient, NDArray[np.float64]]:
+    ) -> tuple[Gradient, Belief]:
         """Return the step that the pairs of a list imply, and the belief after them."""
-        belief = state.memory["belief"]
+        belief: Belief = state.memory["belief"]
         most = float(feedback.gains.max(initial=0.0))
         if most == 0.0 or not (feedback.gains < most).any():
             return np.zeros(state.weights.shape[0]), belief
         rows = impression.query.features[impression.ranking]
         leads = impression.trace.get("leads", _NO_LEADS)
-        learn = kernel.learn_full if self.belief == "full" else kernel.learn_diagonal
-        found: tuple[Gradient, NDArray[np.float64]] = learn(
+        learn = kernel.learn_full if belief.ndim == 2 else kernel.learn_diagonal
+        found: tuple[Gradient, Belief] = learn(
             state.weights, belief, rows, leads, feedback.gains / most, seen, self.width, self.balance
         )
         return found
@@ -179,6 +180,13 @@ class ThompsonPairs(Algorithm):
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Move by the step."""
         return state.weights + gradient, state.memory
+
+
+def _deviation(belief: Belief, stream: Stream) -> NDArray[np.float64]:
+    """Draw S ε."""
+    draw = kernel.deviation_full if belief.ndim == 2 else kernel.deviation_diagonal
+    drawn: NDArray[np.float64] = draw(belief, stream)
+    return drawn
 
 
 alias("thompson-pairs", ThompsonPairs())

@@ -453,29 +453,25 @@ class ThompsonMemory(NamedTuple):
 class ThompsonPairsTwin(AlgorithmTwin):
     """Draws a deviation for each list; all clicks have equal weight."""
 
-    shaping: ClassVar[tuple[str, ...]] = ("belief",)
+    shaping: ClassVar[tuple[str, ...]] = ("covariances",)
     examination: ExaminationTwin
-
-    @property
-    def full(self) -> bool:
-        """Whether the belief has all covariances."""
-        return bool(self.shaped("belief") == "full")
 
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of the belief before and after a list."""
-        return super().room(sizes) + (3 * 4 * sizes.columns**2 if self.full else 0)
+        return super().room(sizes) + (12 * sizes.columns**2 if sizes.columns <= self.shaped("covariances") else 0)
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Return zero weights, equally uncertain in all columns that exist."""
         n_columns = columns.shape[0]
         deviations = (columns / jnp.sqrt(numbers["prior"])).astype(draws.real)
         examined = self.examination.start(numbers["examination"], n_columns)
-        memory = ThompsonMemory(jnp.diag(deviations) if self.full else deviations, columns, examined)
+        full = n_columns <= self.shaped("covariances")
+        memory = ThompsonMemory(jnp.diag(deviations) if full else deviations, columns, examined)
         return State(jnp.zeros(n_columns, draws.real), jnp.int32(0), jnp.int32(0), memory)
 
     def carried(self, memory: ThompsonMemory, fresh: ThompsonMemory, carry: Callable[[Array], Array]) -> ThompsonMemory:
         """Convert the columns of the square root; columns that did not exist before start as in the fresh memory."""
-        if not self.full:
+        if memory.belief.ndim == 1:
             return fresh
         known = jax.vmap(carry, in_axes=1, out_axes=1)(memory.belief)
         new = fresh.columns & ~memory.columns
@@ -485,7 +481,7 @@ class ThompsonPairsTwin(AlgorithmTwin):
         """Rank by a sample of the weights; the trace has the scores of all documents by the mean weights."""
         belief = state.memory.belief
         noise = draws.normal(Purpose.DIRECTIONS, (1, state.weights.shape[0]))[0]
-        deviation = jnp.sum(belief * noise, axis=1) if self.full else belief * noise
+        deviation = jnp.sum(belief * noise, axis=1) if belief.ndim == 2 else belief * noise
         sample = state.weights + numbers["width"].astype(draws.real) * deviation
         scores = scores_of(jnp.stack((state.weights, sample)), query.features, query.present)
         best = best_first(scores[1], draws.order(Purpose.TIES, scores.shape[1:]))
@@ -498,13 +494,14 @@ class ThompsonPairsTwin(AlgorithmTwin):
         own, real = state.memory, state.weights.dtype
         seen, known = self.examination.examine(numbers["examination"], own.examination, query, shown, clicked)
         rows = jnp.where(query.places[:, None], query.features[shown.ranking], 0.0)
-        spread = jnp.matmul(rows, own.belief, precision="highest") if self.full else rows * own.belief
+        full = own.belief.ndim == 2
+        spread = jnp.matmul(rows, own.belief, precision="highest") if full else rows * own.belief
         covariances = jnp.matmul(spread, spread.T, precision="highest").astype(jnp.float64)
         now = jnp.sum(rows * state.weights, axis=1).astype(jnp.float64)
         leads = shown.trace[shown.ranking].astype(jnp.float64)
         counts = pair_counts(numbers, leads, covariances, clicked.clicks & query.places, seen)
         slopes, laplacian = pair_tables(now, counts)
-        learn = narrowed_full if self.full else narrowed_diagonal
+        learn = narrowed_full if full else narrowed_diagonal
         step, belief = learn(own.belief, rows, spread, covariances, slopes, laplacian)
         # All runs are at the same impression, so in between nothing is computed.
         due = (draws.impression + 1) % thompson_pairs.EVERY == 0
@@ -514,10 +511,11 @@ class ThompsonPairsTwin(AlgorithmTwin):
     def _widened(self, numbers: Numbers, belief: Array) -> Array:
         """Return the belief with larger variances, up to those before the first list."""
         factor = (1.0 + numbers["drift"]) ** (thompson_pairs.EVERY / 2)
-        lengths = jnp.sqrt(jnp.sum(belief * belief, axis=1)) if self.full else belief
+        full = belief.ndim == 2
+        lengths = jnp.sqrt(jnp.sum(belief * belief, axis=1)) if full else belief
         limit = 1.0 / jnp.sqrt(numbers["prior"]) / jnp.where(lengths > 0.0, lengths, 1.0)
         scale = jnp.minimum(factor, limit).astype(belief.dtype)
-        return belief * (scale[:, None] if self.full else scale)
+        return belief * (scale[:, None] if full else scale)
 
     def update(self, numbers: Numbers, state: State, gradient: Array) -> tuple[Array, Memory]:
         """Move by the step."""
@@ -525,7 +523,7 @@ class ThompsonPairsTwin(AlgorithmTwin):
 
 
 def pair_counts(numbers: Numbers, leads: Array, covariances: Array, clicks: Array, seen: Array) -> Array:
-    """Return the weight of each pair of a clicked document (row) and an unclicked one: P(seen) · ρ^balance, relative to Σ P(seen)."""
+    """Return the weight of each pair of a clicked document (row) and an unclicked one: P(seen) · ρ^balance / Σ P(seen)."""
     counts = jnp.where(clicks[:, None] & ~clicks[None, :], seen[None, :], 0.0)
     total = jnp.sum(counts)
     variances = jnp.diagonal(covariances)
