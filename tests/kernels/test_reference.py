@@ -19,7 +19,7 @@ from duelrank.kernels.random import derive, normals, permutation, uniform
 from duelrank.kernels.ranking import scores
 from duelrank.simulation import RunSpec, simulate
 
-ELSEWHERE = {"datasets", "documents"}  # tested in modules of their own
+ELSEWHERE = {"datasets", "documents", "thompson_pairs"}  # tested in modules of their own
 NUMBERS = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-10, 10, width=32))
 
 

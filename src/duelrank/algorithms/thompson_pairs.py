@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm
+from duelrank.algorithms.represented import Represented
 from duelrank.core.memory import replaced
 from duelrank.core.registry import Between, alias, register
 from duelrank.core.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
@@ -19,6 +20,7 @@ from duelrank.kernels.elementary import power
 from duelrank.kernels.projection import qr_basis
 from duelrank.kernels.ranking import scores
 from duelrank.projection import DependentClick, Examination
+from duelrank.representation import BentLines, QueryScaled
 
 Belief: TypeAlias = NDArray[np.float64]  # S, or its diagonal
 
@@ -95,10 +97,10 @@ class ThompsonPairs(Algorithm):
     [0.48, 0.5]
     """
 
-    examination: Examination = DependentClick(after_click=0.5, forgetting=1.0)
-    prior: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 100.0), log=True)] = 4.0
-    width: Annotated[float, Between(0.0, 1e3, tuned=(0.03, 1.0), log=True)] = 0.2
-    balance: Annotated[float, Between(0.0, 10.0, tuned=(0.0, 1.0))] = 1.0
+    examination: Examination = DependentClick(attraction=0.6, forgetting=1.0, after_click=0.1)
+    prior: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 100.0), log=True)] = 15.0
+    width: Annotated[float, Between(0.0, 1e3, tuned=(0.03, 1.0), log=True)] = 0.1
+    balance: Annotated[float, Between(0.0, 10.0, tuned=(0.0, 1.0))] = 0.2
     drift: Annotated[float, Between(0.0, 1.0, tuned=(1e-6, 1e-3), log=True)] = 1e-4
     covariances: Annotated[int, Between(0, 100_000)] = 512
 
@@ -190,3 +192,4 @@ def _deviation(belief: Belief, stream: Stream) -> NDArray[np.float64]:
 
 
 alias("thompson-pairs", ThompsonPairs())
+alias("thompson-pairs-curves", Represented(ThompsonPairs(), QueryScaled() >> BentLines()))

@@ -66,7 +66,7 @@ def _swapped(lead: float, deviation: float) -> float:
 
 
 @kernel
-def pair_tables(
+def _pair_tables(
     now: Floats, leads: Floats, covariances: Floats, gains: Floats, seen: Floats, width: float, balance: float
 ) -> tuple[Floats, Floats]:
     """Return the coefficient of each document in the gradient, and the Laplacian of the pairs in the information.
@@ -102,7 +102,7 @@ def pair_tables(
 
 
 @kernel
-def lower_factor(matrix: Floats) -> Floats:
+def _lower_factor(matrix: Floats) -> Floats:
     """Return the lower Cholesky factor; rows that depend on earlier ones within rounding get zeros on the diagonal."""
     n = matrix.shape[0]
     factor = np.zeros((n, n))
@@ -138,18 +138,18 @@ def _inverse_of_lower(factor: Floats) -> Floats:
 
 
 @kernel
-def shrinking(laplacian: Floats, covariances: Floats) -> Floats:
+def _shrinking(laplacian: Floats, covariances: Floats) -> Floats:
     """Return A, with which S (I − Fᵀ A F) is a square root of the covariance after the information Xᵀ L X.
 
     With L = C Cᵀ and I + Cᵀ F Fᵀ C = R Rᵀ, A = C R⁻ᵀ (R + I)⁻¹ Cᵀ: Potter's update for several measurements at once (Andrews 1968).
     """
     n = laplacian.shape[0]
-    factor = lower_factor(laplacian)
+    factor = _lower_factor(laplacian)
     across = np.ascontiguousarray(factor.T)
     inner = _product(_product(across, covariances), factor)
     for i in range(n):
         inner[i, i] += 1.0
-    root = lower_factor(inner)
+    root = _lower_factor(inner)
     outer = np.ascontiguousarray(_inverse_of_lower(root).T)
     for i in range(n):
         root[i, i] += 1.0
@@ -187,8 +187,8 @@ def learn_full(
     spread = _spread_rows(rows, belief)
     covariances = scores(spread, spread)
     now = scores(weights.copy().reshape(1, -1), rows)[0]
-    slopes, laplacian = pair_tables(now, leads, covariances, gains, seen, width, balance)
-    shrink = shrinking(laplacian, covariances)
+    slopes, laplacian = _pair_tables(now, leads, covariances, gains, seen, width, balance)
+    shrink = _shrinking(laplacian, covariances)
     flipped = np.ascontiguousarray(shrink.T)
     for table in (flipped, shrink):
         slopes = slopes - scores(scores(slopes.reshape(1, -1), covariances), table)[0]
@@ -221,9 +221,9 @@ def learn_diagonal(
             spread[i, k] = rows[i, k] * belief[k]
     covariances = scores(spread, spread)
     now = scores(weights.copy().reshape(1, -1), rows)[0]
-    slopes, laplacian = pair_tables(now, leads, covariances, gains, seen, width, balance)
+    slopes, laplacian = _pair_tables(now, leads, covariances, gains, seen, width, balance)
     information = np.zeros(n_features)
-    differences = _product(np.ascontiguousarray(lower_factor(laplacian).T), spread)
+    differences = _product(np.ascontiguousarray(_lower_factor(laplacian).T), spread)
     for i in range(n):
         for k in range(n_features):
             information[k] += differences[i, k] * differences[i, k]
