@@ -478,7 +478,7 @@ class Opposed(User):
     """Click as another user would if grade g were n − 1 − g: the most relevant documents become the least relevant.
 
     For a change of intent, see `IntentDrift`. A simulation evaluates by the labels of the data, so an algorithm that learns well
-    from this user has bad metrics.
+    from this user has bad metrics; in the data set `Drifting` the labels change, too.
 
     Parameters
     ----------
@@ -525,7 +525,7 @@ class IntentDrift(User):
 
     With `Opposed` as the later user, the relevance changes; with a user of the same preferences, only the click behaviour. A
     simulation continues to evaluate by the labels of the data: after a change of relevance, its metrics show how much of the old
-    intent is still served, not how well the new one is.
+    intent is still served, not how well the new one is. In the data set `Drifting` the labels change, too.
 
     Parameters
     ----------

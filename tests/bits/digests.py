@@ -53,6 +53,8 @@ def digests() -> dict[str, str]:
         found[f"row of {algorithm}"] = digest(json.dumps(record.row()["online_curve"]).encode())
     for name in DATA:
         found[name] = fingerprint(parse(name, Dataset).fold(2))
+    for start, later in parse("Drifting(synthetic(n_queries=20), over=100)", Dataset).fold(1).later:
+        found[f"grades from {start} on"] = fingerprint(later)
     fold = parse(DATA[-1], Dataset).fold(1)
     found["reference"] = digest(train(fold, settings=Training(max_epochs=3)).weights)
     learner = Learner("wmgd-dsp", n_features=700, seed=3)

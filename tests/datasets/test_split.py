@@ -61,6 +61,11 @@ class TestSplit:
         with pytest.raises(ShapeMismatch, match="training 2, validation 3, test 2"):
             Fold(split, wider, split, 3)
 
+    def test_later_folds_have_the_same_documents(self, split):
+        other = Fold(*[Split(np.ones((1, 2)), [0], [0, 1], ["q"])] * 3, n_grades=3)
+        with pytest.raises(ShapeMismatch, match="training documents of the first"):
+            Fold(split, split, split, 3, later=((10, other),))
+
     def test_every_label_is_below_the_number_of_grades(self, split):
         with pytest.raises(InvalidValue, match="highest label, which is 2; got 2"):
             Fold(split, split, split, 2)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from duelrank import parse, simulate
 from duelrank.core.errors import InvalidRecipe, InvalidValue, MissingData
 from duelrank.core.grammar import listed
 from duelrank.core.registry import canonical, spell
-from duelrank.datasets import Bumpy, Dataset, Imported, LongTail, Synthetic, add, synthetic
+from duelrank.core.types import Labels
+from duelrank.datasets import Bumpy, Dataset, Drifting, Imported, LongTail, Synthetic, add, synthetic
 from duelrank.experiments import Grid, Store, run_all
 from duelrank.experiments.pipeline import collect, plan
 from duelrank.experiments.suite import load_suite
@@ -290,3 +293,54 @@ def test_results_are_kept_under_a_name_that_parses(tmp_path: Path) -> None:
         assert not store.missing(wanted.specs())
     assert [parse(name) for name in frame["dataset"].tolist()] == [LongTail(BASE, 1.5)]
     assert frame["user"].tolist() == ["dcm"]
+
+
+class TestDrifting:
+    """Grades that change during a run."""
+
+    def labels(self, **how: Any) -> tuple[Labels, list[tuple[int, Labels]]]:
+        fold = Drifting(Synthetic(n_queries=200), **how).fold(2)
+        return fold.train.labels, [(start, later.train.labels) for start, later in fold.later]
+
+    def test_the_opposite_at_once(self) -> None:
+        before, ((start, after),) = self.labels(start=70)
+        assert start == 70
+        assert after[before == 2].max() == before[after == 2].max() == 0
+        assert np.corrcoef(before, after)[0, 1] < -0.3
+
+    def test_a_quarter_turn_has_nothing_in_common(self) -> None:
+        before, ((_, after),) = self.labels(turn=90.0)
+        assert abs(np.corrcoef(before, after)[0, 1]) < 0.05
+
+    def test_no_turn_changes_nothing(self) -> None:
+        before, ((_, after),) = self.labels(turn=0.0)
+        assert np.array_equal(before, after)
+
+    def test_slowly_in_equal_steps(self) -> None:
+        before, later = self.labels(start=100, over=400)
+        assert [start for start, _ in later] == list(range(120, 501, 20))
+        alike = [float(np.corrcoef(before, labels)[0, 1]) for _, labels in later]
+        assert 1.0 > alike[0] > alike[4] > alike[9] > alike[14] > alike[19]
+        assert alike[0] > 0.8
+        steps = [np.mean(one != two) for (_, one), (_, two) in pairwise(later)]
+        assert max(steps) < 2 * min(steps)
+        assert np.array_equal(later[-1][1], self.labels()[1][0][1])
+
+    @pytest.mark.parametrize("base", [Synthetic(n_queries=40, n_grades=5, relevant=0.2), Bumpy(n_queries=40)])
+    def test_documents_and_shares_of_grades_stay(self, base: Synthetic | Bumpy) -> None:
+        usual, fold = base.fold(3), Drifting(base, over=10).fold(3)
+        for each in (fold, *(later for _, later in fold.later)):
+            assert np.array_equal(each.train.features, usual.train.features)
+            assert np.array_equal(np.bincount(each.train.labels), np.bincount(usual.train.labels))
+            assert all(each.test.judgements(i).max() > 0 for i in range(len(each.test)))
+
+    def test_only_generated_sets_have_another_grading(self) -> None:
+        with pytest.raises(InvalidRecipe, match=r"Drifting.base must be a dataset \(bumpy, "):
+            Drifting(Imported("mq2008"))
+        with pytest.raises(InvalidValue, match="from 1 to 5"):
+            Drifting().fold(6)
+
+    def test_names(self) -> None:
+        for name in ("sudden-drift", "slow-drift"):
+            assert spell(parse(name)) == name
+        assert parse("sudden-drift").start == RunSpec("mgd", "sudden-drift", "perfect").impressions // 2

@@ -109,6 +109,9 @@ def test_what_cannot_run_says_why(spec):
         "MAP has no lockstep twin",
     ]
     assert why_not(replace(spec, user="ubm")) == ["UBM has no lockstep twin"]
+    assert why_not(replace(spec, dataset="Drifting(start=5)")) == [
+        "grades that change during a run have no lockstep twin"
+    ]
     assert why_not(replace(spec, guard="Guarded()")) == ["a guard has no lockstep twin"]
 
 

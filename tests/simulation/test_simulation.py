@@ -17,7 +17,7 @@ from duelrank.core.errors import InvalidRecipe, InvalidValue, UnknownName
 from duelrank.core.grammar import parse
 from duelrank.core.randomness import stream, stream_key
 from duelrank.core.registry import register
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset, Drifting, Fold, Synthetic
 from duelrank.kernels.random import derive, integers, uniform
 from duelrank.learner import Learner
 from duelrank.metrics import ERR, evaluate, nDCG, online_performance
@@ -201,6 +201,43 @@ class Noting(User):
 
     def click(self, shown, stream):
         raise AssertionError("at() names who clicks")
+
+
+@dataclass(frozen=True, repr=False)
+class Afterwards(Dataset):
+    """The last grades of a set whose grades change."""
+
+    base: Dataset = Drifting()
+
+    @property
+    def n_folds(self) -> int:
+        return self.base.n_folds
+
+    def fold(self, number: int = 1) -> Fold:
+        return self.base.fold(number).later[-1][1]
+
+
+class TestGradesThatChange:
+    SET = Drifting(Synthetic(n_queries=20, n_features=8), start=60)
+
+    @pytest.fixture(autouse=True)
+    def same_streams(self, monkeypatch):
+        """Two data sets, whose streams differ, are compared list by list here."""
+        monkeypatch.setattr(RunSpec, "stream_seed", 3)
+
+    def test_until_they_change_nothing_is_different(self, spec):
+        changed, steady = (simulate(replace(spec, dataset=replace(self.SET, start=n))) for n in (60, 1000))
+        assert np.array_equal(changed.online[:60], steady.online[:60])
+        assert not np.array_equal(changed.online[60:], steady.online[60:])
+
+    def test_clicks_lists_and_weights_follow_the_new_grades(self, spec):
+        at_once = replace(self.SET, start=0)
+        assert same(simulate(replace(spec, dataset=at_once)), simulate(replace(spec, dataset=Afterwards(at_once))))
+
+    def test_rows_have_the_means_of_blocks(self, spec):
+        record = simulate(replace(spec, dataset=self.SET))
+        assert record.row()["online_blocks"] == pytest.approx([record.online[:50].mean(), record.online[50:100].mean()])
+        assert simulate(spec).row()["online_blocks"] == []
 
 
 class TestUsersThatChange:

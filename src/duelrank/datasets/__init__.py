@@ -7,12 +7,13 @@ from duelrank.datasets.catalogue import CATALOGUE, Entry
 from duelrank.datasets.library import Imported, ImportReport, Info, add, fetch, info, installed, remove
 from duelrank.datasets.reader import read_letor
 from duelrank.datasets.split import Fold, Split
-from duelrank.datasets.synthetic import Bumpy, LongTail, Synthetic
+from duelrank.datasets.synthetic import Bumpy, Drifting, LongTail, Synthetic
 
 __all__ = [
     "CATALOGUE",
     "Bumpy",
     "Dataset",
+    "Drifting",
     "Entry",
     "Fold",
     "ImportReport",

@@ -173,6 +173,9 @@ class Fold:
         Number of grades; labels are from 0 to n_grades − 1.
     popularity
         (n_training_queries,) relative frequency of each training query; None: equal frequencies.
+    later
+        Folds with the same training documents and other grades that replace this one during a run, each after its number of the
+        first impression.
 
     Examples
     --------
@@ -188,11 +191,18 @@ class Fold:
     test: Split
     n_grades: int
     popularity: NDArray[np.float64] | None = None
+    later: tuple[tuple[int, Fold], ...] = ()
 
     if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
-            self, train: Split, validation: Split, test: Split, n_grades: int, popularity: ArrayLike | None = None
+            self,
+            train: Split,
+            validation: Split,
+            test: Split,
+            n_grades: int,
+            popularity: ArrayLike | None = None,
+            later: tuple[tuple[int, Fold], ...] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -203,6 +213,8 @@ class Fold:
         highest = max(int(split.labels.max(initial=0)) for split in splits.values())
         if highest >= self.n_grades:
             raise InvalidValue(f"n_grades must be above the highest label, which is {highest}; got {self.n_grades!r}")
+        if any(fold.train.features.shape != self.train.features.shape for _, fold in self.later):
+            raise ShapeMismatch("a later fold must have the training documents of the first")
         if self.popularity is not None:
             object.__setattr__(self, "popularity", _checked_popularity(self.popularity, len(self.train)))
 

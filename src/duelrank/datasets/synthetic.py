@@ -1,12 +1,13 @@
-"""Generated data sets: `Synthetic` with linear relevance, `Bumpy` with curves, and `LongTail` with unequal query frequencies."""
+"""Generated data sets: linear relevance, curves, a truth that changes during a run, and unequal query frequencies."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ _CORRELATION = 0.4  # share of the variance of a feature that comes from the lat
 _BETWEEN_QUERIES = 0.5  # standard deviation of the means of queries; within queries it is 1
 _WIDTH = 0.6  # width of a bump, in standard deviations of the feature on its own scale
 _CACHED = 32  # folds of each class to keep in memory: all those of the families, 670 MB
+_STEPS = 20  # number of gradings of a taste that changes slowly
 _REFERENCE = 1024  # number of documents that determine the spread of each curve
 
 
@@ -39,6 +41,12 @@ class Generated(Dataset):
     """A data set that is drawn at random from the parameters of its recipe; equal parameters give equal data."""
 
     added_fields: ClassVar[Mapping[str, Any]] = {"relevant": _RELEVANT}
+
+    n_queries: Annotated[int, Between(1, 1_000_000)] = 300
+    n_documents: Annotated[int, Between(1, 100_000)] = 30
+    n_features: Annotated[int, Between(1, 100_000)] = 46
+    n_grades: Annotated[int, Between(2, 31)] = 3
+    noise: Annotated[float, Between(0)] = 0.3
 
     @property
     def n_folds(self) -> int:
@@ -51,9 +59,18 @@ class Generated(Dataset):
             raise InvalidValue(f"fold of a generated set must be from 1 to {self.n_folds}, got {number!r}")
         return self._generate(number)
 
+    @property
+    @abstractmethod
+    def relevant(self) -> float:
+        """Share of the training documents that are relevant."""
+
     @abstractmethod
     def _generate(self, number: int) -> Fold:
         """Generate one fold, whose number is valid."""
+
+    @abstractmethod
+    def _scored(self, number: int, taste: int) -> _Splits:
+        """Draw the queries of one fold with their hidden scores: those of the set (0), or of another taste (1, 2, …)."""
 
 
 @register
@@ -92,17 +109,20 @@ class Synthetic(Generated):
     (20, 46, 3)
     """
 
-    n_queries: Annotated[int, Between(1, 1_000_000)] = 300
-    n_documents: Annotated[int, Between(1, 100_000)] = 30
-    n_features: Annotated[int, Between(1, 100_000)] = 46
-    n_grades: Annotated[int, Between(2, 31)] = 3
-    noise: Annotated[float, Between(0)] = 0.3
     correlation: Annotated[float, Between(0, 1)] = 0.7
     seed: Annotated[int, Between(0)] = 0
     relevant: Annotated[float, Between(0, 1)] = _RELEVANT
 
     def _generate(self, number: int) -> Fold:
         return _make(self, number)
+
+    def _scored(self, number: int, taste: int) -> _Splits:
+        world = _world(self, taste)
+
+        def draw(name: str, n_queries: int) -> _Drawn:
+            return _draw(self, world, n_queries, *_streams(self.seed, f"synthetic/{name}", number, taste))
+
+        return _splits(draw, self.n_queries)
 
 
 alias("synthetic", Synthetic())
@@ -118,26 +138,21 @@ class _World:
 
 @lru_cache(maxsize=_CACHED)
 def _make(recipe: Synthetic, number: int) -> Fold:
-    world = _world(recipe)
-
-    def draw(name: str, n_queries: int) -> _Drawn:
-        return _draw(recipe, world, n_queries, stream(recipe.seed, f"synthetic/{name}", number))
-
-    return _graded(draw, recipe)
+    return _graded(recipe._scored(number, taste=0), recipe.n_grades, recipe.relevant)
 
 
-def _world(recipe: Synthetic) -> _World:
-    draws = stream(recipe.seed, "synthetic/world")
+def _world(recipe: Synthetic, taste: int = 0) -> _World:
+    draws, further = _streams(recipe.seed, "synthetic/world", 0, taste)
     loadings = _draw_loadings(recipe.n_features, draws)
-    return _World(loadings, _LEANING + normals(draws, 1, recipe.n_features)[0])
+    return _World(loadings, (0.0 if taste else _LEANING) + normals(further, 1, recipe.n_features)[0])
 
 
-def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> _Drawn:
+def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream, further: Stream) -> _Drawn:
     offsets = _draw_offsets(n_queries, recipe.n_documents, draws)
     skewed = exps(0.5 * _draw_latent(world.loadings, recipe.correlation, int(offsets[-1]), draws))
     features = _scaled_in_queries(skewed, offsets)
     scores = products(world.weights[None, :], features)[0]
-    return _Drawn(features, _add_noise(scores, offsets, recipe.noise, draws), offsets)
+    return _Drawn(features, _add_noise(scores, offsets, recipe.noise, further), offsets)
 
 
 @register
@@ -182,17 +197,21 @@ class Bumpy(Generated):
     [19.66, 0.03, 0.97]
     """
 
-    n_queries: Annotated[int, Between(1, 1_000_000)] = 300
-    n_documents: Annotated[int, Between(1, 100_000)] = 30
     n_features: Annotated[int, Between(1, 100_000)] = 24
-    n_grades: Annotated[int, Between(2, 31)] = 3
-    noise: Annotated[float, Between(0)] = 0.3
     scale: Literal["query", "none"] = "query"
     seed: Annotated[int, Between(0)] = 0
     relevant: Annotated[float, Between(0, 1)] = _RELEVANT
 
     def _generate(self, number: int) -> Fold:
         return _make_bumpy(self, number)
+
+    def _scored(self, number: int, taste: int) -> _Splits:
+        world = _bumpy_world(self, taste)
+
+        def draw(name: str, n_queries: int) -> _Drawn:
+            return _draw_bumpy(self, world, n_queries, *_streams(self.seed, f"bumpy/{name}", number, taste))
+
+        return _splits(draw, self.n_queries)
 
 
 alias("bumpy", Bumpy())
@@ -238,32 +257,28 @@ class _BumpyWorld:
 
 @lru_cache(maxsize=_CACHED)
 def _make_bumpy(recipe: Bumpy, number: int) -> Fold:
-    world = _bumpy_world(recipe)
-
-    def draw(name: str, n_queries: int) -> _Drawn:
-        return _draw_bumpy(recipe, world, n_queries, stream(recipe.seed, f"bumpy/{name}", number))
-
-    return _graded(draw, recipe)
+    return _graded(recipe._scored(number, taste=0), recipe.n_grades, recipe.relevant)
 
 
-def _bumpy_world(recipe: Bumpy) -> _BumpyWorld:
-    draws = stream(recipe.seed, "bumpy/world")
+def _bumpy_world(recipe: Bumpy, taste: int) -> _BumpyWorld:
+    draws, further = _streams(recipe.seed, "bumpy/world", 0, taste)
     loadings = _draw_loadings(recipe.n_features, draws)
-    heights, centres = normals(draws, 2, recipe.n_features)
+    heights, centres = normals(further, 2, recipe.n_features)
     sizes, centres = 0.5 + 0.5 * np.abs(heights), (0.4 * centres).clip(-0.8, 0.8)
-    reference = normals(draws, _REFERENCE, recipe.n_features)
+    sizes = np.where(heights < 0.0, -sizes, sizes) if taste else sizes  # otherwise most curves rise in every taste
+    reference = normals(further, _REFERENCE, recipe.n_features)
     spreads = np.array([_curve(n, _raw(n, z), centres[n]).std() for n, z in enumerate(reference.T)])
     return _BumpyWorld(loadings, sizes / spreads, centres)
 
 
-def _draw_bumpy(recipe: Bumpy, world: _BumpyWorld, n_queries: int, draws: Stream) -> _Drawn:
+def _draw_bumpy(recipe: Bumpy, world: _BumpyWorld, n_queries: int, draws: Stream, further: Stream) -> _Drawn:
     offsets = _draw_offsets(n_queries, recipe.n_documents, draws)
     means = _BETWEEN_QUERIES * normals(draws, n_queries, recipe.n_features)
     query_of = np.repeat(np.arange(n_queries), np.diff(offsets))
     latent = _draw_latent(world.loadings, _CORRELATION, len(query_of), draws) + means[query_of]
     features = np.ascontiguousarray(np.stack([_raw(n, z) for n, z in enumerate(latent.T)], axis=1))
     features[query_of % 2 == 1, _NOW_AND_THEN :: len(_KINDS)] = 0.0
-    scores = _add_noise(_scores(features, world), offsets, recipe.noise, draws)
+    scores = _add_noise(_scores(features, world), offsets, recipe.noise, further)
     return _Drawn(_scaled_in_queries(features, offsets) if recipe.scale == "query" else features, scores, offsets)
 
 
@@ -286,6 +301,90 @@ def _curve(feature: int, values: Values, centre: float) -> Values:
     if kind.curve == "bump":
         return exps(-0.5 * np.square((place - centre) / _WIDTH))
     return place if kind.curve == "rise" else 1.0 - 2.0 / (1.0 + exps(2.0 * place))
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Drifting(Dataset):
+    """The documents of a generated data set, for users who change their taste during a run: documents get other grades.
+
+    The hidden score of a document turns from u to cos(turn) · u + sin(turn) · v, at once or in small steps. u and v are the scores
+    of two tastes: they are not correlated, and have the same spread and the same share of noise. In contrast to the base, hidden
+    weights (of `Bumpy`, heights of curves) have mean 0, so that a taste and its opposite are about as difficult to learn. The share
+    of each grade stays the same. A run evaluates its lists, and its weights, by the grades of the moment.
+
+    Parameters
+    ----------
+    base
+        The data set with the documents.
+    start
+        The number of impressions before the change begins.
+    over
+        The number of impressions over which the taste turns, in 20 equal steps; 0: all at once.
+    turn
+        The angle in degrees. 180: the opposite of the former taste; 90: nothing in common with it.
+
+    Examples
+    --------
+    After 100 lists, users want the opposite:
+
+    >>> from duelrank.datasets import Drifting, Synthetic
+    >>> fold = Drifting(Synthetic(n_queries=50), start=100).fold(1)
+    >>> ((start, later),) = fold.later
+    >>> start, later.train.labels[fold.train.labels == 2].max()
+    (100, np.int8(0))
+    """
+
+    base: Generated = Synthetic()
+    start: Annotated[int, Between(0)] = 5_000
+    over: Annotated[int, Between(0)] = 0
+    turn: Annotated[float, Between(0.0, 180.0)] = 180.0
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds of the base."""
+        return self.base.n_folds
+
+    def fold(self, number: int = 1) -> Fold:
+        """Generate one fold with its first grades, and the folds that replace it later."""
+        self.base.fold(number)  # raises an error if there is no such fold
+        return _make_drifting(self, number)
+
+
+# A set on which all tastes from one to its opposite are equally difficult: most other seeds have easier ones on the way.
+_EVEN = Synthetic(correlation=0.4, seed=1)
+alias("sudden-drift", Drifting(_EVEN))
+alias("slow-drift", Drifting(_EVEN, start=2_000, over=6_000))
+
+
+@lru_cache(maxsize=8)
+def _make_drifting(recipe: Drifting, number: int) -> Fold:
+    n_steps, base = _STEPS if recipe.over else 1, recipe.base
+    one, two = _uncorrelated(base._scored(number, taste=1), base._scored(number, taste=2))
+    folds = []
+    for step in range(n_steps + 1):
+        angle = math.radians(recipe.turn) * step / n_steps
+        # Rounded, because the last bits depend on the C library.
+        along, aside = round(math.cos(angle), 12), round(math.sin(angle), 12)
+        turned = {n: each._replace(scores=along * each.scores + aside * two[n].scores) for n, each in one.items()}
+        folds.append(_graded(turned, base.n_grades, base.relevant))
+    starts = [recipe.start + recipe.over * step // n_steps for step in range(1, n_steps + 1)]
+    return replace(folds[0], later=tuple(zip(starts, folds[1:], strict=True)))
+
+
+def _uncorrelated(one: _Splits, two: _Splits) -> tuple[_Splits, _Splits]:
+    """Return both with scores of mean 0 and variance 1 that are not correlated, measured in training."""
+    one, two = _standardised(one), _standardised(two)
+    train = one["train"].scores
+    share = float(products(train[None, :], two["train"].scores[None, :])[0, 0]) / len(train)
+    apart = {name: each._replace(scores=each.scores - share * one[name].scores) for name, each in two.items()}
+    return one, _standardised(apart)
+
+
+def _standardised(splits: _Splits) -> _Splits:
+    train = splits["train"].scores
+    mean, spread = train.mean(), train.std() or 1.0
+    return {name: drawn._replace(scores=(drawn.scores - mean) / spread) for name, drawn in splits.items()}
 
 
 @register
@@ -354,18 +453,24 @@ class _Drawn(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-def _graded(draw: Callable[[str, int], _Drawn], recipe: Synthetic | Bumpy) -> Fold:
-    """Return a fold of queries that ``draw(split, n_queries)`` makes; the training scores determine the grades of all."""
-    n_queries, n_grades = recipe.n_queries, recipe.n_grades
-    drawn = {
-        name: draw(name, size)
-        for name, size in (
-            ("train", n_queries),
-            ("validation", max(1, n_queries // 4)),
-            ("test", max(1, n_queries // 2)),
-        )
-    }
-    thresholds = _thresholds(drawn["train"].scores, n_grades, recipe.relevant)
+_Splits: TypeAlias = Mapping[str, _Drawn]
+
+
+def _streams(seed: int, name: str, number: int, taste: int) -> tuple[Stream, Stream]:
+    """Return the random numbers of documents and of their scores: the same stream, but each taste has one of its own."""
+    draws = stream(seed, name, number)
+    return draws, stream(seed, f"{name}/taste {taste}", number) if taste else draws
+
+
+def _splits(draw: Callable[[str, int], _Drawn], n_queries: int) -> _Splits:
+    """Return the queries of each split that ``draw(split, n_queries)`` makes."""
+    sizes = {"train": n_queries, "validation": max(1, n_queries // 4), "test": max(1, n_queries // 2)}
+    return {name: draw(name, size) for name, size in sizes.items()}
+
+
+def _graded(drawn: _Splits, n_grades: int, relevant: float) -> Fold:
+    """Return a fold of graded queries; the training scores determine the grades of all."""
+    thresholds = _thresholds(drawn["train"].scores, n_grades, relevant)
     splits = {
         name: _split(features, np.searchsorted(thresholds, scores, side="right").astype(np.int8), offsets, name)
         for name, (features, scores, offsets) in drawn.items()

@@ -47,6 +47,7 @@ _FORMAT = 2  # version of the stored files
 _ADDED: dict[str, Any] = {
     "online_mean": None,
     "online_first": None,
+    "online_blocks": (),
     "log": "",
     "device": "cpu",
     "streams": 1,

@@ -57,6 +57,8 @@ def why_not(spec: RunSpec) -> list[str]:
         found.append("learning from a log has no lockstep twin")
     if fold.popularity is not None:
         found.append("queries with a popularity have no lockstep twin")
+    if fold.later:
+        found.append("grades that change during a run have no lockstep twin")
     return list(dict.fromkeys(reason for reason in found if reason))
 
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from duelrank.algorithms import Algorithm, Projected
 from duelrank.core.errors import InvalidValue, MissingExtra
 from duelrank.core.randomness import stream, stream_key
-from duelrank.core.registry import Between, Part, canonical, register, spell
+from duelrank.core.registry import Between, Part, canonical, register, spell, walk
 from duelrank.core.types import State, Stream, Weights, frozen
 from duelrank.core.validation import explained
-from duelrank.datasets import Dataset, Fold, Split
+from duelrank.datasets import Dataset, Drifting, Fold, Split
 from duelrank.kernels.elementary import exps, log
 from duelrank.kernels.projection import norm
 from duelrank.kernels.random import derive
@@ -140,6 +140,9 @@ class RunSpec(Part):
 #: Number of lists of ``online_first``, the mean metric of the first lists.
 FIRST = 1_000
 
+#: Number of lists of each value of ``online_blocks``, the mean metric of lists that follow each other.
+BLOCK = 50
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
@@ -254,6 +257,7 @@ class Record:
             "cosine_curve": self.cosines(reference).tolist() if self._compares_with(reference) else [],
             "online_mean": float(self.online.mean()),
             "online_first": float(self.online[:FIRST].mean()),
+            "online_blocks": self._online_blocks().tolist(),
             "log": "" if spec.log is None else spell(spec.log),
             "device": self.device,
             **self._guard_columns(),
@@ -269,6 +273,12 @@ class Record:
         discounts: NDArray[np.float64] = exps(log(DISCOUNT) * np.arange(self.online.size, dtype=np.float64))
         sums = np.cumsum(self.online * discounts)
         return np.asarray(sums[self.checkpoints - 1])
+
+    def _online_blocks(self) -> NDArray[np.float64]:
+        """Return the mean metric of each block of lists; empty if the truth does not change, because it takes much room."""
+        drifts = any(isinstance(part, Drifting) for _, part in walk(self.spec.dataset))
+        whole = self.online[: self.online.size // BLOCK * BLOCK if drifts else 0]
+        return np.asarray(whole.reshape(-1, BLOCK).mean(axis=1))
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return a pandas data frame with one line per checkpoint."""
@@ -369,12 +379,14 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
     queries = drawn_queries(fold, spec.impressions, stream(spec.stream_seed, "queries")).tolist()
     user_key = stream_key(spec.stream_seed, "user")
     checkpoints = spec.checkpoints
-    pauses = set(checkpoints.tolist())
+    pauses, later = set(checkpoints.tolist()), dict(fold.later)
     online, norms = np.zeros(spec.impressions), np.zeros(spec.impressions)
     offline: list[float] = []
     states: list[State] = []
     evaluating, started = 0.0, perf_counter()
     for t, index in enumerate(queries):
+        if t in later:
+            train, held_out = later[t].train, getattr(later[t], spec.split)
         impression = host.rank(train.query(index))
         labels = train.judgements(index)
         shown = labels[impression.ranking]
