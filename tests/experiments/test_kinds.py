@@ -1,12 +1,14 @@
-"""Experiments with guards and with logs: the runs that they make, and the content of their tables."""
+"""Experiments with guards, with logs and with users who change: the runs that they make, and the content of their tables."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from duelrank import Synthetic, parse
+from duelrank import Synthetic, parse, spell
 from duelrank.core.errors import InvalidValue, UnknownName
-from duelrank.experiments import Frame, reproduce, summarise
+from duelrank.datasets import Drifting
+from duelrank.experiments import Frame, load_results, reproduce, summarise
 from duelrank.experiments.kinds import Backfill, Guards
 from duelrank.experiments.pipeline import run_suite
 from duelrank.experiments.suite import load_suite, read_suite
@@ -211,3 +213,52 @@ def test_the_shipped_suite_has_the_logs_of_the_docs():
 def test_some_recipes_with_logs_only():
     suite = read_suite("mine", LOG_SUITE)
     assert not [each for each in suite.only(["B"]).experiments if isinstance(each, Backfill)]
+
+
+DATASET = "Drifting(synthetic(n_queries=20), start=100)"
+DRIFT_SUITE = """
+title = "t"
+datasets = ["Drifting(synthetic(n_queries=20), start=100)", "synthetic(n_queries=20)", "Drifting(start=500)"]
+users = ["perfect", "navigational"]
+runs = 2
+impressions = 250
+[recipes]
+"A" = "mgd"
+"B" = "pdgd"
+[[experiments]]
+kind = "drift"
+title = "change"
+window = 50
+share = 0.5
+"""
+
+
+class TestDrift:
+    def test_tables_and_figures_of_the_sets_that_change(self, tmp_path):
+        report = reproduce(read_suite("mine", DRIFT_SUITE), tmp_path, workers=1)
+        (section,) = report.sections
+        table, short = section.tables
+        assert [(row.section, row.name) for row in table.rows] == [
+            ("perfect", "A"),
+            ("perfect", "B"),
+            ("navigational", "A"),
+            ("navigational", "B"),
+        ]
+        runs = load_results(tmp_path).where(algorithm="pdgd", user="perfect", dataset=spell(parse(DATASET)))
+        before = np.mean([blocks[1] for blocks in runs["online_blocks"]])
+        assert table.rows[1].cells[0].record["value"] == pytest.approx(before)
+        assert table.rows[1].cells[-1].record["value"] == pytest.approx(runs["online_mean"].mean())
+        assert [picture.name for picture in section.figures] == [table.name, short.name]
+
+    def test_a_run_that_ends_before_the_change_has_no_numbers_about_it(self, tmp_path):
+        report = reproduce(read_suite("mine", DRIFT_SUITE), tmp_path, users="perfect", runs=1, workers=1)
+        cells = report.sections[0].tables[1].rows[0].cells
+        assert [cell.text for cell in cells[:-1]] == ["–"] * 5
+        assert float(cells[-1].text) > 0
+
+    def test_the_shipped_suite_changes_within_its_runs(self):
+        suite = load_suite("drift")
+        for name in suite.datasets:
+            change = parse(name, Drifting)
+            assert 500 <= change.start < change.start + change.over <= suite.impressions or not change.over
+            assert change.start < suite.impressions

@@ -1,7 +1,7 @@
 """Summaries, tests, intervals and the published numbers: every number against its formula."""
 
 from dataclasses import replace
-from math import isnan, sqrt
+from math import inf, isnan, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,17 @@ from duelrank import MGD, Record, RunSpec, parse, simulate
 from duelrank.core.errors import InvalidValue, MissingExtra, UnknownName
 from duelrank.core.statistics import holm
 from duelrank.experiments import Frame, Grid, mean_curves, replicate, summarise
-from duelrank.experiments.summary import PUBLISHED_RUNS, corrected, half_width, half_widths, paired, published, spread
+from duelrank.experiments.summary import (
+    PUBLISHED_RUNS,
+    average_curves,
+    corrected,
+    half_width,
+    half_widths,
+    paired,
+    published,
+    recovery,
+    spread,
+)
 from duelrank.metrics import DISCOUNT
 from duelrank.users import User
 
@@ -361,3 +371,40 @@ class TestReplication:
 
     def test_what_was_not_published_is_left_out(self, run):
         assert replicate(Frame.of([run("pdgd")]), "online", {"pdgd": "pdgd"}).cells == ()
+
+
+class TestRecovery:
+    """Blocks of 10 lists, a moving average of 20 lists, a change after 40."""
+
+    def recovery(self, *after: float, start: int = 40):
+        return recovery(np.array([0.2, 0.6, 0.8, 1.0, *after]), lists=10, start=start, window=20, share=0.9)
+
+    def test_a_dip_and_its_end(self):
+        # level 0.9; averages at lists 50, 60, …: 0.6, 0.25, 0.55, 0.75, 0.85, 0.9; 0.81 is reached after 50 lists
+        found = self.recovery(0.2, 0.3, 0.8, 0.7, 1.0, 0.8)
+        assert (found.before, found.dip, found.until) == pytest.approx((0.9, 1 - 0.25 / 0.9, 50))
+        assert found.lost == pytest.approx(10 * (6 * 0.9 - 3.8))
+        assert found.end == pytest.approx(0.9)
+
+    def test_a_slow_change_is_low_only_later(self):
+        # averages 1, 0.9, 0.5, 0.2, 0.5, 0.9: above 0.81 at first, and again after 60 lists
+        assert self.recovery(1.0, 0.8, 0.2, 0.2, 0.8, 1.0).until == 60
+
+    def test_never_low_and_always_low(self):
+        assert self.recovery(0.9, 0.9, 0.8).until == 0
+        assert self.recovery(0.5, 0.5, 0.5).until == inf
+
+    def test_a_gain_is_a_negative_loss(self):
+        assert self.recovery(1.0, 1.0).lost == pytest.approx(-2.0)
+
+    @pytest.mark.parametrize("start", [10, 60, 1000])
+    def test_runs_without_a_level_before_or_after(self, start):
+        assert all(isnan(value) for value in vars(self.recovery(0.5, 0.5, start=start)).values())
+
+    def test_curves_are_at_the_last_list_of_their_window(self):
+        row = {**record().row(), "online_blocks": [0.2, 0.4, 0.8]}
+        frame = Frame.of([row, {**row, "online_blocks": [0.4, 0.4, 0.4]}])
+        (curve,) = average_curves(frame, lists=10, window=20)
+        assert curve.impressions == (20, 30)
+        assert curve.mean == pytest.approx((0.35, 0.5))
+        assert len(curve.half_width) == 2

@@ -23,6 +23,7 @@ from duelrank.experiments.summary import (
     MeanCurve,
     Measure,
     Summary,
+    average_curves,
     check_comparable,
     mean_curves,
     summarise,
@@ -66,18 +67,12 @@ def learning_curves(
     """
     metric = check_one_dataset(frame)
     curves = mean_curves(frame, column)
-    users = list(dict.fromkeys(curve.user for curve in curves))
     styles = family_styles({curve.algorithm: curve.base for curve in curves})
-    figure, (panels,) = new_figure(len(users), sharex=True, sharey=True)
-    lines: dict[str, Any] = {}
-    for panel, user in zip(panels, users, strict=True):
-        for curve in curves:
-            if curve.user == user:
-                lines[curve.algorithm] = _draw_curve(panel, curve, styles[curve.algorithm])
+    figure, panels, lines = _draw_panels(curves, styles)
+    for panel in panels:
         if skyline is not None:
             lines[""] = panel.axhline(skyline, color="0.25", linestyle=(0, (1, 1.5)), linewidth=1.4)
-        style_panel(panel, user)
-        _over_impressions(panel)
+        _over_impressions(panel, "log")
     panels[0].set_ylabel(_curve_label(column, metric))
     _limit_heights(panels[0], column)
     if title:
@@ -88,10 +83,10 @@ def learning_curves(
     return figure
 
 
-def _over_impressions(panel: Axes) -> None:
-    """Label the x axis and make it logarithmic."""
+def _over_impressions(panel: Axes, scale: Literal["linear", "log"]) -> None:
+    """Label the x axis and set its scale."""
     panel.set_xlabel("impressions")
-    panel.set_xscale("log")
+    panel.set_xscale(scale)
     panel.xaxis.set_major_formatter(lambda value, _position: f"{value:,.0f}")
 
 
@@ -105,7 +100,7 @@ def _draw_curve(panel: Axes, curve: MeanCurve, style: dict[str, Any]) -> Any:
 
 def _limit_heights(panel: Axes, column: str) -> None:
     """Set the y limits by the curves, not by their confidence bands."""
-    lowest, highest = {"offline_curve": (0.0, 1.0), "cosine_curve": (-1.0, 1.0)}.get(column, (0.0, np.inf))
+    lowest, highest = {"online_curve": (0.0, np.inf), "cosine_curve": (-1.0, 1.0)}.get(column, (0.0, 1.0))
     bottom, top = panel.get_ylim()
     panel.set_ylim(max(bottom, lowest), min(top, highest))
 
@@ -116,6 +111,56 @@ def _curve_label(column: str, metric: str) -> str:
         "online_curve": f"online {metric} so far",
         "cosine_curve": "cosine to the reference",
     }[column]
+
+
+def moving_averages(
+    frame: Frame, lists: int, window: int, change: tuple[int, int], labels: Labels | None = None, title: str = ""
+) -> Figure:
+    """Draw the moving average of the metric of the shown lists, mean of the runs with a 95% confidence band, one panel per user.
+
+    Parameters
+    ----------
+    lists, window
+        As in `average_curves`.
+    change
+        Numbers of the lists at which a change of taste begins and ends, which are marked.
+    labels
+        From a recipe to the short name to print for it.
+    """
+    metric = check_one_dataset(frame)
+    curves = average_curves(frame, lists, window)
+    styles = {
+        name: {**style, "marker": ""}
+        for name, style in family_styles({curve.algorithm: curve.base for curve in curves}).items()
+    }
+    figure, panels, lines = _draw_panels(curves, styles)
+    for panel in panels:
+        panel.axvspan(*change, color="0.94", linewidth=0.0, zorder=0)
+        panel.axvline(change[0], color="0.25", linestyle=(0, (1, 1.5)), linewidth=1.4)
+        _over_impressions(panel, "linear")
+        panel.locator_params(axis="x", nbins=5)
+        panel.set_xlim(left=0)
+    panels[0].set_ylabel(f"{metric}, last {window:,} lists")
+    _limit_heights(panels[0], "online_blocks")
+    if title:
+        figure.suptitle(title, fontsize="medium")
+    add_legend(figure, [lines[name] for name in styles], [(labels or {}).get(name, name) for name in styles])
+    return figure
+
+
+def _draw_panels(
+    curves: Sequence[MeanCurve], styles: Mapping[str, dict[str, Any]]
+) -> tuple[Figure, list[Axes], dict[str, Any]]:
+    """Draw a panel per user; return also the line of each algorithm."""
+    users = list(dict.fromkeys(curve.user for curve in curves))
+    figure, (panels,) = new_figure(len(users), sharex=True, sharey=True)
+    lines: dict[str, Any] = {}
+    for panel, user in zip(panels, users, strict=True):
+        for curve in curves:
+            if curve.user == user:
+                lines[curve.algorithm] = _draw_curve(panel, curve, styles[curve.algorithm])
+        style_panel(panel, user)
+    return figure, panels, lines
 
 
 def performance(frame: Frame, labels: Labels | None = None, title: str = "") -> Figure:

@@ -1,4 +1,4 @@
-"""Defines the kinds of experiments: tables, league, curves, sweep, ablation, guards and backfill."""
+"""Defines the kinds of experiments: tables, league, curves, sweep, ablation, guards, backfill and drift."""
 
 from __future__ import annotations
 
@@ -10,24 +10,35 @@ from typing import Annotated, Any
 from duelrank.algorithms import Algorithm, Projected
 from duelrank.core.errors import UnknownName
 from duelrank.core.grammar import parse
-from duelrank.core.registry import Between, counted, override, register, spell
+from duelrank.core.registry import Between, counted, override, register, spell, walk
+from duelrank.datasets import Dataset, Drifting
 from duelrank.experiments.answer import answer
 from duelrank.experiments.experiment import Comparison, Experiment, Grid, Study
-from duelrank.experiments.figures import Arm, CurveColumn, ablation, learning_curves, performance, sweep
+from duelrank.experiments.figures import (
+    Arm,
+    CurveColumn,
+    ablation,
+    learning_curves,
+    moving_averages,
+    performance,
+    sweep,
+)
 from duelrank.experiments.report import Picture
 from duelrank.experiments.results import Frame
-from duelrank.experiments.summary import MEASURES, Measure, Summary, replicate, summarise
+from duelrank.experiments.summary import MEASURES, Measure, Summary, recovery, replicate, summarise
 from duelrank.experiments.tables import Table
 from duelrank.experiments.tabulate import (
     BACKFILL_MEASURES,
     GUARD_COLUMNS,
     backfill_table,
+    drift_table,
     guard_table,
     league_table,
     performance_table,
     replication_table,
 )
 from duelrank.simulation import Baseline, Guarded, Logged
+from duelrank.simulation.run import BLOCK
 from duelrank.users import User
 
 
@@ -488,3 +499,61 @@ class Backfill(_SomeRecipes):
         return backfill_table(
             f"backfill-{measure}-{dataset}", f"{self.title}, {dataset}, {measure}", measure, sorted(self.lists), lines
         )
+
+
+@register
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Drift(_SomeRecipes):
+    """Recipes whose users change their taste: what is lost, and how soon it is regained, a table and a figure per `Drifting` set.
+
+    Parameters
+    ----------
+    recipes
+        The labels of the recipes; all by default.
+    window
+        Number of lists of the moving average.
+    share
+        The share of the level before the change at which a recipe has recovered.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> from duelrank.experiments import Study, compare
+    >>> from duelrank.experiments.kinds import Drift
+    >>> frame = compare("pdgd", "Drifting(start=100)", "perfect", runs=1, impressions=200, workers=1)
+    >>> (table,) = Drift(title="Drift", window=50).tables(Study(frame, {"PDGD": parse("pdgd")}, {}, {}))
+    >>> [column.head for column in table.columns]
+    ['before', 'dip, %', 'lost', 'lists until 95%', 'end', 'all lists']
+    """
+
+    window: Annotated[int, Between(BLOCK)] = 500
+    share: Annotated[float, Between(0.0, 1.0)] = 0.95
+
+    def tables(self, study: Study) -> tuple[Table, ...]:
+        """Return a table per data set that changes."""
+        return tuple(self._table(study, dataset, change.start) for dataset, change in _changes(study).items())
+
+    def _table(self, study: Study, dataset: str, start: int) -> Table:
+        lines = []
+        for (user, algorithm), runs in study.runs(self.recipes, dataset).groups("user", "algorithm"):
+            found = [recovery(each, BLOCK, start, self.window, self.share) for each in runs["online_blocks"]]
+            lines.append((user, study.labels[algorithm], found, runs["online_mean"].tolist()))
+        return drift_table(f"drift-{dataset}", f"{self.title}, {dataset}", self.window, self.share, lines)
+
+    def figures(self, study: Study) -> tuple[Picture, ...]:
+        """Return a figure per data set that changes."""
+        return tuple(self._picture(study, dataset, change) for dataset, change in _changes(study).items())
+
+    def _picture(self, study: Study, dataset: str, change: Drifting) -> Picture:
+        ends = (change.start, change.start + change.over)
+        draw = partial(
+            moving_averages, study.runs(self.recipes, dataset), BLOCK, self.window, ends, study.labels, dataset
+        )
+        caption = f"{self.title}: mean metric of the last {self.window:,} lists, {dataset}; the taste changes at the dotted line."
+        return Picture.drawn(f"drift-{dataset}", caption, draw)
+
+
+def _changes(study: Study) -> dict[str, Drifting]:
+    """Return the data sets that change, as text in frames, with their change."""
+    parts = ((name, part) for name in study.datasets for _, part in walk(parse(name, Dataset)))
+    return {name: part for name, part in parts if isinstance(part, Drifting)}

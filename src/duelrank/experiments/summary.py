@@ -1,4 +1,4 @@
-"""Summarises runs: means, intervals, tests against a baseline, mean learning curves, and the replication of published numbers."""
+"""Summarises runs: means, tests against a baseline, learning curves, changes of taste, and the replication of published numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
-from math import isnan, nan, sqrt
+from math import inf, isnan, nan, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -283,11 +283,97 @@ def _curve(place: tuple[str, ...], runs: Frame, column: str) -> MeanCurve:
     found = [curve for curve in runs[column] if len(curve) == len(checkpoints)]
     if len(found) < len(runs):
         raise InvalidValue(f"runs of {place[2]} have no {column}: they were made without the offline reference")
-    values: NDArray[np.float64] = np.array(found)
+    return _mean_curve(place, tuple(int(n) for n in checkpoints), np.array(found))
+
+
+def _mean_curve(place: tuple[str, ...], impressions: tuple[int, ...], values: NDArray[np.float64]) -> MeanCurve:
     widths = half_widths(values).tolist() if len(values) > 1 else []
     dataset, user, algorithm, base = place
-    impressions = tuple(int(n) for n in checkpoints)
     return MeanCurve(dataset, user, algorithm, base, impressions, tuple(values.mean(axis=0).tolist()), tuple(widths))
+
+
+def average_curves(frame: Frame, lists: int, window: int) -> list[MeanCurve]:
+    """Return the mean over runs of the moving average of the metric, for runs whose users change their taste.
+
+    Parameters
+    ----------
+    lists
+        Number of lists in a block of the column ``online_blocks``.
+    window
+        Number of lists of the moving average.
+    """
+    check_comparable(frame)
+    found, size = [], max(1, window // lists)
+    for place, runs in frame.groups(*_PLACE):
+        values = moving_average(np.array(list(runs["online_blocks"])), size)
+        impressions = tuple(lists * n for n in range(size, size + values.shape[1]))
+        found.append(_mean_curve(place, impressions, values))
+    return found
+
+
+def moving_average(blocks: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Return the mean of each run of ``size`` values along the last axis; the first is that of the first values."""
+    sums = np.cumsum(np.concatenate([np.zeros((*blocks.shape[:-1], 1)), blocks], axis=-1), axis=-1)
+    return np.asarray((sums[..., size:] - sums[..., :-size]) / size)
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A run before and after its users changed their taste; NaN if it is too short.
+
+    Parameters
+    ----------
+    before
+        Mean metric of the last lists before the change.
+    dip
+        The lowest moving average after the change, as a share of ``before`` that is missing.
+    lost
+        Sum of the metric that is missing in all lists after the change, compared with ``before``.
+    until
+        Number of lists from the change until the moving average has recovered; 0 if it was never low, infinity if it stays low.
+    end
+        Mean metric of the last lists of the run.
+    """
+
+    before: float = nan
+    dip: float = nan
+    lost: float = nan
+    until: float = nan
+    end: float = nan
+
+
+def recovery(blocks: NDArray[np.float64], lists: int, start: int, window: int, share: float) -> Recovery:
+    """Return how a run recovers from a change.
+
+    Parameters
+    ----------
+    blocks, lists
+        The mean metric of each block of lists, and the number of lists in a block.
+    start
+        Number of lists before the change.
+    window
+        Number of lists of the moving average.
+    share
+        The moving average has recovered when it reaches this share of the level before the change.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = recovery(np.array([0.8, 0.8, 0.4, 0.6, 0.8, 0.8]), lists=100, start=200, window=100, share=0.95)
+    >>> found.before, round(found.dip, 3), round(found.lost, 3), found.until
+    (0.8, 0.5, 60.0, 300.0)
+    """
+    size, first = max(1, window // lists), -(-start // lists)
+    averages = moving_average(blocks, size)
+    last = start // lists - size  # the last average that is not affected by the change
+    if last < 0 or len(averages) <= first:
+        return Recovery()
+    before, after = float(averages[last]), averages[first - size + 1 :]
+    lowest = int(after.argmin())
+    reached = np.flatnonzero(after[lowest:] >= share * before)
+    until = inf if not len(reached) else 0.0 if after[lowest] >= share * before else lowest + float(reached[0]) + 1.0
+    lost = float((before - blocks[first:]).sum()) * lists
+    return Recovery(before, 1.0 - float(after[lowest]) / before, lost, until * lists, float(averages[-1]))
 
 
 def _estimate(measure: Measure, metric: str, place: tuple[str, ...], runs: Frame) -> Estimate:

@@ -1,10 +1,10 @@
-"""Makes the tables of results: performance, league, replication, guarded runs, and runs that began with a log."""
+"""Makes the tables of results: performance, league, replication, guards, logs, and changes of taste."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, replace
-from math import isnan
+from math import isfinite, isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from duelrank.experiments.summary import (
     Estimate,
     Labels,
     Measure,
+    Recovery,
     Replication,
     ReplicationCell,
     Summary,
@@ -48,6 +49,8 @@ BACKFILL_MEASURES: Mapping[str, tuple[str, str]] = {
 _LOG_DIGITS = 3
 #: A row of a table by length of the log: the user, the name of the row, and its runs in each column, first those without a log.
 LogLine = tuple[str, str, Sequence[Frame]]
+#: A row of a table of changes: the user, the name of the row, the recovery of each run, and the mean metric of all its lists.
+DriftLine = tuple[str, str, Sequence[Recovery], Sequence[float]]
 
 
 def performance_table(
@@ -270,7 +273,7 @@ def guard_table(name: str, title: str, columns: Sequence[str], lines: Sequence[G
     return Table(name, title, heads, tuple(rows), notes, row_head="guard", section_head="user")
 
 
-def _counts(frames: Iterable[Frame]) -> str:
+def _counts(frames: Iterable[Sized]) -> str:
     """Return the lowest and the highest number of runs."""
     counts = [len(runs) for runs in frames]
     least, most = min(counts), max(counts)
@@ -436,6 +439,47 @@ def _log_cell(runs: Frame, cold: Frame, column: str, place: Mapping[str, str]) -
     detail = f"({number(change, _LOG_DIGITS, sign=True)} ± {number(width, _LOG_DIGITS)})"
     record = {**place, "value": mean, "change": change, "half_width": None if np.isnan(width) else width}
     return Cell(number(mean, _LOG_DIGITS), detail, ("up" if change > 0.0 else "down") if surely else "", record)
+
+
+def drift_table(name: str, title: str, window: int, share: float, lines: Sequence[DriftLine]) -> Table:
+    """Tabulate runs in which users change their taste.
+
+    Parameters
+    ----------
+    window, share
+        As in `recovery`.
+    """
+    meanings = {
+        "before": f"mean metric of the last {window:,} lists before the change",
+        "dip, %": f"how far the mean of {window:,} successive lists falls, in percent of the level before",
+        "lost": "metric that is missing in all lists after the change, compared with the level before, as a sum",
+        f"lists until {share:.0%}": f"lists from the change until the mean of the last {window:,} is at {share:.0%} of the "
+        "level before, median of the runs in which it is, and their number",
+        "end": f"mean metric of the last {window:,} lists",
+        "all lists": "mean metric of all lists",
+    }
+    rows = [Row(line[1], tuple(_drift_cells(line, tuple(meanings))), line[0]) for line in lines]
+    many = _counts(found for _, _, found, _ in lines)
+    notes = (
+        f"{many} in each row; in brackets the deviation.",
+        *(f"{head.capitalize()}: {text}." for head, text in meanings.items()),
+    )
+    return Table(name, title, tuple(map(Column, meanings)), tuple(rows), notes, row_head="recipe", section_head="user")
+
+
+def _drift_cells(line: DriftLine, heads: Sequence[str]) -> Iterator[Cell]:
+    user, label, found, means = line
+    whole = [each for each in found if not isnan(each.before)]
+    cells = (
+        _mean_cell([each.before for each in whole], _LOG_DIGITS),
+        _mean_cell([100.0 * each.dip for each in whole], 1),
+        _mean_cell([each.lost for each in whole], 0),
+        _median_cell([each.until for each in whole if isfinite(each.until)], len(whole)),
+        _mean_cell([each.end for each in whole], _LOG_DIGITS),
+        _mean_cell(means, _LOG_DIGITS),
+    )
+    for head, cell in zip(heads, cells, strict=True):
+        yield replace(cell, record={"user": user, "row": label, "measure": head, **(cell.record or {})})
 
 
 def number(value: float, digits: int, sign: bool = False) -> str:
