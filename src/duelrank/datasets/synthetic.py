@@ -351,7 +351,7 @@ class Drifting(Dataset):
         return _make_drifting(self, number)
 
 
-# A set on which all tastes from one to its opposite are equally difficult: most other seeds have easier ones on the way.
+# A set on which all tastes from one to its opposite are about equally difficult: other seeds have easier ones on the way.
 _EVEN = Synthetic(correlation=0.4, seed=1)
 alias("sudden-drift", Drifting(_EVEN))
 alias("slow-drift", Drifting(_EVEN, start=2_000, over=6_000))
