@@ -27,7 +27,7 @@ def normal_tail(z: float) -> float:
     return 0.5 * erfc(z / sqrt(2.0))
 
 
-def weighted_pairs(
+def _weighted_pairs(
     covariance: Floats,
     rows: Floats,
     leads: Floats,
@@ -61,7 +61,7 @@ def learn_full(
 ) -> tuple[Floats, Floats]:
     """Update the square root by each pair; the kernel's differs by a rotation, which has the same covariance."""
     root, gradient = belief.copy(), np.zeros(len(weights))
-    for count, apart in weighted_pairs(belief @ belief.T, rows, leads, gains, seen, width, balance):
+    for count, apart in _weighted_pairs(belief @ belief.T, rows, leads, gains, seen, width, balance):
         chance = 1.0 / (1.0 + exp(-float(weights @ apart)))
         gradient += count * (1.0 - chance) * apart
         moved = root.T @ (sqrt(count * chance * (1.0 - chance)) * apart)
@@ -82,7 +82,7 @@ def learn_diagonal(
 ) -> tuple[Floats, Floats]:
     """Add the information of each pair to the precision of each weight."""
     precision, gradient = 1.0 / belief**2, np.zeros(len(weights))
-    for count, apart in weighted_pairs(np.diag(belief**2), rows, leads, gains, seen, width, balance):
+    for count, apart in _weighted_pairs(np.diag(belief**2), rows, leads, gains, seen, width, balance):
         chance = 1.0 / (1.0 + exp(-float(weights @ apart)))
         gradient += count * (1.0 - chance) * apart
         precision += count * chance * (1.0 - chance) * apart**2
