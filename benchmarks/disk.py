@@ -3,7 +3,8 @@
 Bytes: a service on SQLite ranks, gets a click for each impression and learns, in rounds, while retention runs; counted are the
 pages that hold something, per impression, right after they were learned from and when their features were dropped. CPU: that of
 a whole `duelrank serve` process, for requests to rank alone on several connections, once with features as JSON numbers and once
-in each compact form.
+in each compact form. With `--versions`: only the bytes of a version, which is saved about once per second, and of the state in a
+checkpoint, after 200 lists.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from duelrank import Feedback, Learner, Query
+from duelrank.core.memory import for_ranking
+from duelrank.core.types import State
 from duelrank.service import Service, Settings
 from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
+from duelrank.service.log import pack_state
 from duelrank.storage import open_storage
 from served import Process, service
 
-SIZES = {"10 × 20": (10, 20), "100 × 136": (100, 136)}
+SIZES = {"10 × 20": (10, 20), "20 × 46": (20, 46), "100 × 136": (100, 136)}
 RANKER, VARIANTS, CONNECTIONS = "shop", 16, 8
 JSON, MESSAGEPACK = "application/json", "application/msgpack"
 
@@ -143,9 +148,22 @@ async def disk(path: Path, size: tuple[int, int], options: argparse.Namespace) -
     return found
 
 
+def versions(n_features: int) -> dict[str, int]:
+    """Return the bytes of the state in a version and in a checkpoint, of a ranker with curves that has learned from 200 lists."""
+    learner, rng = Learner("curves >> mgd-dsp", n_features=n_features), np.random.default_rng(1)
+    for _ in range(200):
+        made = learner.rank(Query("", rng.random((20, n_features))))
+        learner.learn(made, Feedback(np.arange(10) < 2))
+    state = learner.state
+    lean = State(state.weights, state.step, state.updates, for_ranking(state.memory, learner.algorithm))
+    return {"version": len(pack_state(lean)), "checkpoint": len(pack_state(state))}
+
+
 def measure(folder: Path, size: tuple[int, int], options: argparse.Namespace) -> dict[str, Any]:
     """Measure one size of impressions on stores of its own."""
     kept = asyncio.run(disk(folder / "disk.db", size, options))
+    if options.disk:
+        return {"bytes per impression": kept}
     with service(f"sqlite:///{folder / 'store.db'}", folder, "--rate", "0") as process:
         names = [f"f{number}" for number in range(size[1])]
         spec = {"name": RANKER, "algorithm": "mgd-dsp", "features": names, "precision": options.precision}
@@ -162,7 +180,12 @@ def main() -> None:
     parser.add_argument(
         "--precision", choices=["float32", "float64"], default="float64", help="precision of the ranker"
     )
+    parser.add_argument("--versions", action="store_true", help="measure versions and checkpoints only")
+    parser.add_argument("--disk", action="store_true", help="measure bytes in the store only")
     options = parser.parse_args()
+    if options.versions:
+        print(json.dumps({n: versions(n) for n in (46, 136, 700)}, indent=2))
+        return
     for name, size in SIZES.items():
         with tempfile.TemporaryDirectory(prefix="duelrank-disk-") as folder:
             print(json.dumps({name: measure(Path(folder), size, options)}, indent=2, ensure_ascii=False), flush=True)

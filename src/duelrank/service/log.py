@@ -262,10 +262,14 @@ class StoredLog(_Body, frozen=True):
 
 
 class Published(_Body, frozen=True):
-    """All events before this one make a version (key: its number); ``previous`` is the digest of the version before it."""
+    """All events before this one make a version (key: its number); ``previous`` is the digest of the version before it.
+
+    ``for_ranking`` is whether the version has only what ranking needs; versions in early stores also have what learning needs.
+    """
 
     version: int
     previous: bytes
+    for_ranking: bool = False
 
 
 class Failed(_Body, frozen=True):
