@@ -486,6 +486,7 @@ class BentLines(Knotted):
             )
         if np.isnan(old[0, 0]):
             old = np.ascontiguousarray(new[:, [0, -1]])
+            old.flags.writeable = False
         return frozen(carry_line_and_ramps(weights, old, new, self.bend))
 
     def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:

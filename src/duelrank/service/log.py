@@ -360,9 +360,11 @@ def _unpacked(array: _Array) -> NDArray[Any]:
         kind = np.dtype(array.kind)
         if kind.kind not in "biuf":
             raise TypeError(f"{kind} is not numeric")
-        return np.frombuffer(array.data, kind).reshape(array.shape).astype(kind.newbyteorder("="))
+        found = np.frombuffer(array.data, kind).reshape(array.shape).astype(kind.newbyteorder("="))
     except (TypeError, ValueError) as error:
         raise StoreCorrupt(f"an array in the store is damaged: {error}") from None
+    found.flags.writeable = False  # as most arrays of a state: kernels are compiled for each kind of array
+    return found
 
 
 def digest(state: State) -> bytes:
