@@ -1,7 +1,7 @@
 """Measures what an impression costs: bytes in the store and milliseconds of CPU, for small and for large impressions.
 
 Bytes: a service on SQLite ranks, gets a click for each impression and learns, in rounds, while retention runs; counted are the
-pages that hold something, per impression, right after they were learned from and when their features were dropped. CPU: that of
+pages that hold something, without snapshots, per impression, with its features and when these were dropped. CPU: that of
 a whole `duelrank serve` process, for requests to rank alone on several connections, once with features as JSON numbers and once
 in each compact form. With `--versions`: only the bytes of a version, which is saved about once per second, and of the state in a
 checkpoint, after 200 lists.
@@ -120,32 +120,38 @@ def used(path: Path) -> int:
     return int((one["page_count"] - one["freelist_count"]) * one["page_size"])
 
 
-async def disk(path: Path, size: tuple[int, int], options: argparse.Namespace) -> dict[str, float]:
-    """Return the bytes per impression, before and after their features were dropped."""
-    settings = Settings(tidy_every=0.5, poll_every=0.1)
+async def disk(path: Path, size: tuple[int, int], options: argparse.Namespace, keep_features: float) -> float:
+    """Return the bytes per impression, with its click, all of them learned from."""
+    settings = Settings(tidy_every=0.5, poll_every=0.1, keep_features=keep_features)
     with open_storage(f"sqlite:///{path}") as storage:
         service = Service(storage, settings)
         await service.start()
         await service.wait_ready()
         names = tuple(f"f{number}" for number in range(size[1]))
         await service.create(RankerSpec(RANKER, "mgd-dsp", names, precision=options.precision))
-        before, rng, found = used(path), np.random.default_rng(1), {}
-        for number in range(options.impressions):
+        before, rng = used(path), np.random.default_rng(1)
+        for _ in range(options.impressions):
             table = rng.random(size).round(6).tolist()
             documents = [Document(f"document-{n}", row) for n, row in enumerate(table)]
             answer = await service.rank(RANKER, RankRequest(documents))
-            event = FeedbackEvent(answer.impression_id, answer.ids[:1], close=True)
-            await service.feedback(RANKER, [event])
-            if number == 50:
-                found["before features are dropped"] = (used(path) - before) / 51
+            for place in range(options.clicks):
+                event = FeedbackEvent(
+                    answer.impression_id, answer.ids[place : place + 1], close=place == options.clicks - 1
+                )
+                await service.feedback(RANKER, [event])
         for _ in range(5):  # an impression more, a checkpoint more: then the oldest three cover all that came before
             await service.feedback(
                 RANKER, [FeedbackEvent((await service.rank(RANKER, RankRequest(documents))).impression_id)]
             )
             await asyncio.sleep(1.5)
-        found["after"] = (used(path) - before) / options.impressions
         await service.stop()
-    return found
+    return float(used(path) - before - stored_snapshots(path)) / int(options.impressions)
+
+
+def stored_snapshots(path: Path) -> int:
+    """Return the bytes of versions, checkpoints and the history, which do not grow with the number of impressions."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+        return int(database.execute("SELECT sum(length(body)) FROM duelrank_snapshots").fetchone()[0])
 
 
 def versions(n_features: int) -> dict[str, int]:
@@ -161,7 +167,8 @@ def versions(n_features: int) -> dict[str, int]:
 
 def measure(folder: Path, size: tuple[int, int], options: argparse.Namespace) -> dict[str, Any]:
     """Measure one size of impressions on stores of its own."""
-    kept = asyncio.run(disk(folder / "disk.db", size, options))
+    stages = {"with features": 1e9, "when they are dropped": 0.0}
+    kept = {stage: asyncio.run(disk(folder / f"{keep}.db", size, options, keep)) for stage, keep in stages.items()}
     if options.disk:
         return {"bytes per impression": kept}
     with service(f"sqlite:///{folder / 'store.db'}", folder, "--rate", "0") as process:
@@ -175,6 +182,7 @@ def measure(folder: Path, size: tuple[int, int], options: argparse.Namespace) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--impressions", type=int, default=2000, help="ranked, clicked, closed and learned")
+    parser.add_argument("--clicks", type=int, default=1, help="events of feedback on each impression")
     parser.add_argument("--requests", type=int, default=800, help="requests to rank for each form of features")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of requests; the last counts")
     parser.add_argument(
