@@ -28,6 +28,7 @@ import msgspec
 import numpy as np
 
 from duelrank import Feedback, Learner, Query
+from duelrank.client import Client
 from duelrank.core.memory import for_ranking
 from duelrank.core.types import State
 from duelrank.service import Service, Settings
@@ -165,6 +166,22 @@ def versions(n_features: int) -> dict[str, int]:
     return {"version": len(pack_state(lean)), "checkpoint": len(pack_state(state))}
 
 
+def memory(folder: Path, n_rankers: int, size: tuple[int, int]) -> dict[int, list[float]]:
+    """Return the megabytes of supervisor, server and learner with one ranker and with some, which have learned from 40 lists."""
+    names, rng, found = [f"f{number}" for number in range(size[1])], np.random.default_rng(1), {}
+    with service(f"sqlite:///{folder / 'store.db'}", folder, "--rate", "0") as process, Client(process.url) as client:
+        for number in range(1, n_rankers + 1):
+            client.create_ranker(f"r{number}", "mgd-dsp", names)
+            for _ in range(40):
+                rows = rng.random(size).tolist()
+                answer = client.rank(f"r{number}", {f"d{place}": row for place, row in enumerate(rows)})
+                client.feedback(f"r{number}", [FeedbackEvent(answer.impression_id, answer.ids[1:2], close=True)])
+            if number in (1, n_rankers):
+                time.sleep(3.0)  # until all is learned
+                found[number] = process.memory()
+    return found
+
+
 def measure(folder: Path, size: tuple[int, int], options: argparse.Namespace) -> dict[str, Any]:
     """Measure one size of impressions on stores of its own."""
     stages = {"with features": 1e9, "when they are dropped": 0.0}
@@ -190,7 +207,12 @@ def main() -> None:
     )
     parser.add_argument("--versions", action="store_true", help="measure versions and checkpoints only")
     parser.add_argument("--disk", action="store_true", help="measure bytes in the store only")
+    parser.add_argument("--rankers", type=int, help="measure the memory of this number of rankers only")
     options = parser.parse_args()
+    if options.rankers is not None:
+        with tempfile.TemporaryDirectory(prefix="duelrank-disk-") as folder:
+            print(json.dumps(memory(Path(folder), options.rankers, (20, 136)), indent=2))
+        return
     if options.versions:
         print(json.dumps({n: versions(n) for n in (46, 136, 700)}, indent=2))
         return
