@@ -1,9 +1,10 @@
 """Measures what an impression costs: bytes in the store and milliseconds of CPU, for small and for large impressions.
 
 Bytes: a service on SQLite ranks, gets a click for each impression and learns, in rounds, while retention runs; counted are the
-pages that hold something, per impression, right after they were learned from and when their features were dropped. CPU: that of
+pages that hold something, without snapshots, per impression, with its features and when these were dropped. CPU: that of
 a whole `duelrank serve` process, for requests to rank alone on several connections, once with features as JSON numbers and once
-in each compact form.
+in each compact form. With `--versions`: only the bytes of a version, which is saved about once per second, and of the state in a
+checkpoint, after 200 lists.
 """
 
 from __future__ import annotations
@@ -26,12 +27,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from duelrank import Feedback, Learner, Query
+from duelrank.client import Client
+from duelrank.core.memory import for_ranking
+from duelrank.core.types import State
 from duelrank.service import Service, Settings
 from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
+from duelrank.service.log import pack_state
 from duelrank.storage import open_storage
 from served import Process, service
 
-SIZES = {"10 × 20": (10, 20), "100 × 136": (100, 136)}
+SIZES = {"10 × 20": (10, 20), "20 × 46": (20, 46), "100 × 136": (100, 136)}
 RANKER, VARIANTS, CONNECTIONS = "shop", 16, 8
 JSON, MESSAGEPACK = "application/json", "application/msgpack"
 
@@ -115,37 +121,73 @@ def used(path: Path) -> int:
     return int((one["page_count"] - one["freelist_count"]) * one["page_size"])
 
 
-async def disk(path: Path, size: tuple[int, int], options: argparse.Namespace) -> dict[str, float]:
-    """Return the bytes per impression, before and after their features were dropped."""
-    settings = Settings(tidy_every=0.5, poll_every=0.1)
+async def disk(path: Path, size: tuple[int, int], options: argparse.Namespace, keep_features: float) -> float:
+    """Return the bytes per impression, with its click, all of them learned from."""
+    settings = Settings(tidy_every=0.5, poll_every=0.1, keep_features=keep_features)
     with open_storage(f"sqlite:///{path}") as storage:
         service = Service(storage, settings)
         await service.start()
         await service.wait_ready()
         names = tuple(f"f{number}" for number in range(size[1]))
         await service.create(RankerSpec(RANKER, "mgd-dsp", names, precision=options.precision))
-        before, rng, found = used(path), np.random.default_rng(1), {}
-        for number in range(options.impressions):
+        before, rng = used(path), np.random.default_rng(1)
+        for _ in range(options.impressions):
             table = rng.random(size).round(6).tolist()
             documents = [Document(f"document-{n}", row) for n, row in enumerate(table)]
             answer = await service.rank(RANKER, RankRequest(documents))
-            event = FeedbackEvent(answer.impression_id, answer.ids[:1], close=True)
-            await service.feedback(RANKER, [event])
-            if number == 50:
-                found["before features are dropped"] = (used(path) - before) / 51
+            for place in range(options.clicks):
+                event = FeedbackEvent(
+                    answer.impression_id, answer.ids[place : place + 1], close=place == options.clicks - 1
+                )
+                await service.feedback(RANKER, [event])
         for _ in range(5):  # an impression more, a checkpoint more: then the oldest three cover all that came before
             await service.feedback(
                 RANKER, [FeedbackEvent((await service.rank(RANKER, RankRequest(documents))).impression_id)]
             )
             await asyncio.sleep(1.5)
-        found["after"] = (used(path) - before) / options.impressions
         await service.stop()
+    return float(used(path) - before - stored_snapshots(path)) / int(options.impressions)
+
+
+def stored_snapshots(path: Path) -> int:
+    """Return the bytes of versions, checkpoints and the history, which do not grow with the number of impressions."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+        return int(database.execute("SELECT sum(length(body)) FROM duelrank_snapshots").fetchone()[0])
+
+
+def versions(n_features: int) -> dict[str, int]:
+    """Return the bytes of the state in a version and in a checkpoint, of a ranker with curves that has learned from 200 lists."""
+    learner, rng = Learner("curves >> mgd-dsp", n_features=n_features), np.random.default_rng(1)
+    for _ in range(200):
+        made = learner.rank(Query("", rng.random((20, n_features))))
+        learner.learn(made, Feedback(np.arange(10) < 2))
+    state = learner.state
+    lean = State(state.weights, state.step, state.updates, for_ranking(state.memory, learner.algorithm))
+    return {"version": len(pack_state(lean)), "checkpoint": len(pack_state(state))}
+
+
+def memory(folder: Path, n_rankers: int, size: tuple[int, int]) -> dict[int, list[float]]:
+    """Return the megabytes of supervisor, server and learner with one ranker and with some, which have learned from 40 lists."""
+    names, rng, found = [f"f{number}" for number in range(size[1])], np.random.default_rng(1), {}
+    with service(f"sqlite:///{folder / 'store.db'}", folder, "--rate", "0") as process, Client(process.url) as client:
+        for number in range(1, n_rankers + 1):
+            client.create_ranker(f"r{number}", "mgd-dsp", names)
+            for _ in range(40):
+                rows = rng.random(size).tolist()
+                answer = client.rank(f"r{number}", {f"d{place}": row for place, row in enumerate(rows)})
+                client.feedback(f"r{number}", [FeedbackEvent(answer.impression_id, answer.ids[1:2], close=True)])
+            if number in (1, n_rankers):
+                time.sleep(3.0)  # until all is learned
+                found[number] = process.memory()
     return found
 
 
 def measure(folder: Path, size: tuple[int, int], options: argparse.Namespace) -> dict[str, Any]:
     """Measure one size of impressions on stores of its own."""
-    kept = asyncio.run(disk(folder / "disk.db", size, options))
+    stages = {"with features": 1e9, "when they are dropped": 0.0}
+    kept = {stage: asyncio.run(disk(folder / f"{keep}.db", size, options, keep)) for stage, keep in stages.items()}
+    if options.disk:
+        return {"bytes per impression": kept}
     with service(f"sqlite:///{folder / 'store.db'}", folder, "--rate", "0") as process:
         names = [f"f{number}" for number in range(size[1])]
         spec = {"name": RANKER, "algorithm": "mgd-dsp", "features": names, "precision": options.precision}
@@ -157,12 +199,23 @@ def measure(folder: Path, size: tuple[int, int], options: argparse.Namespace) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--impressions", type=int, default=2000, help="ranked, clicked, closed and learned")
+    parser.add_argument("--clicks", type=int, default=1, help="events of feedback on each impression")
     parser.add_argument("--requests", type=int, default=800, help="requests to rank for each form of features")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of requests; the last counts")
     parser.add_argument(
         "--precision", choices=["float32", "float64"], default="float64", help="precision of the ranker"
     )
+    parser.add_argument("--versions", action="store_true", help="measure versions and checkpoints only")
+    parser.add_argument("--disk", action="store_true", help="measure bytes in the store only")
+    parser.add_argument("--rankers", type=int, help="measure the memory of this number of rankers only")
     options = parser.parse_args()
+    if options.rankers is not None:
+        with tempfile.TemporaryDirectory(prefix="duelrank-disk-") as folder:
+            print(json.dumps(memory(Path(folder), options.rankers, (20, 136)), indent=2))
+        return
+    if options.versions:
+        print(json.dumps({n: versions(n) for n in (46, 136, 700)}, indent=2))
+        return
     for name, size in SIZES.items():
         with tempfile.TemporaryDirectory(prefix="duelrank-disk-") as folder:
             print(json.dumps({name: measure(Path(folder), size, options)}, indent=2, ensure_ascii=False), flush=True)

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from threading import Event, Thread
 
@@ -105,6 +106,33 @@ class TestFolder:
         folder = fresh_folder()
         assert folder.parent.parent == tmp_path
         assert folder.parent.stat().st_mode & 0o077 == 0
+
+    def test_prepared_kernels_in_a_folder_that_cannot_be_written_are_copied(self, tmp_path, monkeypatch):
+        """As in a container whose root is read-only, with an image that has kernels."""
+        image, temporary, make = tmp_path / "image", tmp_path / "tmp", tempfile.TemporaryFile
+        temporary.mkdir()
+        monkeypatch.setattr(compiling._numba().config, "CACHE_DIR", str(image))
+        prepared = fresh_folder()
+        (prepared / "one.nbc").write_bytes(b"compiled")
+
+        def make_outside(dir, **others):
+            if Path(dir).is_relative_to(image):
+                raise OSError(30, "Read-only file system")
+            return make(dir=dir, **others)
+
+        monkeypatch.setattr("tempfile.TemporaryFile", make_outside)
+        monkeypatch.setattr("tempfile.tempdir", str(temporary))
+        folder = fresh_folder()
+        assert folder.is_relative_to(temporary)
+        assert (folder / "one.nbc").read_bytes() == b"compiled"
+
+    def test_times_of_our_sources_do_not_matter(self):
+        """An image may change them, and the folder is for the contents of the sources."""
+        from duelrank.kernels.inference import last_click
+
+        made = last_click if hasattr(last_click, "stats") else last_click.compiled
+        assert made._cache._cache_file._source_stamp == compiling.kernel_folder().name
+        assert kernel(doubled).compiled._cache._cache_file._source_stamp != compiling.kernel_folder().name
 
     @pytest.mark.skipif(os.name != "posix", reason="owners and modes of files are POSIX")
     def test_a_temporary_folder_that_others_may_write_is_not_trusted(self, tmp_path, monkeypatch):

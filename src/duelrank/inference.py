@@ -23,6 +23,7 @@ class Inference(Part, ABC):
     """
 
     kind: ClassVar[str] = "inference"
+    learning_only: ClassVar[tuple[str, ...]] = ("*",)
 
     @abstractmethod
     def infer(

@@ -35,6 +35,7 @@ class Examination(Part, ABC):
     """Estimate which shown positions the user has examined."""
 
     kind: ClassVar[str] = "examination"
+    learning_only: ClassVar[tuple[str, ...]] = ("*",)
 
     @abstractmethod
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
@@ -401,6 +402,7 @@ class Projection(Part, ABC):
     """Project a gradient onto the directions that an impression has tested."""
 
     kind: ClassVar[str] = "projection"
+    learning_only: ClassVar[tuple[str, ...]] = ("*",)
 
     @abstractmethod
     def project(

@@ -24,6 +24,7 @@ class Update(Part, ABC):
     """
 
     kind: ClassVar[str] = "update"
+    learning_only: ClassVar[tuple[str, ...]] = ("*",)
 
     def allowed(self, weights: Weights) -> Weights:
         """Return the nearest weights that this rule can lead to; the weights themselves for a rule without bounds."""

@@ -444,6 +444,23 @@ class TestAlarm:
         page.until(lambda: alarmed.service.guard("outlet").state == "watching")
         assert page.page.locator("#resume").is_visible()
 
+    def test_a_rollback_by_the_guard_is_said_without_buttons(self, served, tab):
+        guard = GuardSpec(share=1.0, false_alarm_every=100.0, promote=(1.0,), on_alarm="rollback")
+        start = Start(weights={"bm25": 1.0})
+        served.do(served.service.create(msgspec.structs.replace(SPEC, name="outlet", guard=guard, start=start)))
+        clicked = max
+        while not served.service.guard("outlet").alarms:
+            number = served.service.ranker("outlet").impressions
+            served.lists("outlet", range(number, number + 5), lambda _, ids, clicked=clicked: [clicked(ids)])
+            if served.service._rankers["outlet"].machine.watch.proven is not None:
+                clicked = min  # users prefer the client's first from here on
+        assert served.service.guard("outlet").last_alarm.did == "rollback"
+        page = tab(f"{served.url}/dashboard/outlet")
+        page.until(lambda: page.page.locator("#alarm").is_visible())
+        assert served.service.guard("outlet").last_alarm.happened in page.text("#alarm")
+        assert not page.page.locator("#alarm button").first.is_visible()
+        assert page.text("#state") != "alarm"
+
     def test_another_ranker_says_so(self, served, tab):
         page = tab(f"{served.url}/dashboard/shop")
         page.until(lambda: state(page) == "live")

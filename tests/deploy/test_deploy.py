@@ -166,6 +166,14 @@ class TestDockerfile:
         assert environment["DUELRANK_HOME"].startswith(f"{volume}/")
         assert instruction("EXPOSE") == ["8000"]
 
+    def test_its_kernels_are_compiled_ahead_for_many_processors(self) -> None:
+        environment = dict(word.split("=", 1) for word in instruction("ENV")[0].split())
+        made = [line for line in instruction("RUN") if line.startswith("duelrank ")]
+        assert [parse(shlex.split(line))["simulations"] for line in made] == [False]
+        assert (environment["NUMBA_CPU_NAME"], environment["NUMBA_CPU_FEATURES"]) == ("${CPU}", '""')
+        assert instruction("ARG")[-1] == "CPU=x86-64-v3"
+        assert any(environment["NUMBA_CACHE_DIR"] in line for line in instruction("RUN"))  # the user may write to it
+
     def test_hadolint_finds_nothing(self) -> None:
         beside = Path(sys.executable).with_name("hadolint")
         hadolint = shutil.which("hadolint") or (str(beside) if beside.exists() else None)

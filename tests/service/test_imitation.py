@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import msgspec
 import numpy as np
@@ -83,6 +84,24 @@ def test_users_see_the_own_order_until_it_is_imitated(storage, kit, representati
             assert service.guard("shop").lists == 10
         assert kinds(storage) == [BASELINE] * 60 + [GUARD] * 10
         kit.verified(storage)
+
+    asyncio.run(main())
+
+
+def test_the_log_says_when_it_ends(storage, kit, caplog):
+    caplog.set_level(logging.INFO, "duelrank.service")
+
+    def said() -> list[str]:
+        return [each.getMessage() for each in caplog.records if "imitated" in each.getMessage()]
+
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec(guard=ALL, imitate=3))
+            await show(service, kit, range(2))
+            assert said() == []
+            await show(service, kit, range(2, 3))
+            await kit.until(said)
+        assert said() == ["'shop' has imitated your order for 3 lists, and decides lists from here on"]
 
     asyncio.run(main())
 

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 
 from duelrank.core.errors import Conflict, InvalidRecipe, InvalidValue
+from duelrank.core.memory import flatten
 from duelrank.representation import curves as learning
 from duelrank.representation.base import knots_of
 from duelrank.service.definition import Definition
 from duelrank.service.http.schema import Change, Document, RankerSpec, RankRequest, Start
 from duelrank.service.leader import Term
 from duelrank.service.log import CREATED, RANKERS, Created, unpack
+from duelrank.service.machine import learned_state
+from duelrank.service.rankers import VersionStore, newest_checkpoint
 from duelrank.storage import open_storage
 
 CURVES = ["ramps", "query-scaled >> ramps", "query-scaled >> curves", "steps", "distribution"]
@@ -45,6 +48,11 @@ async def traffic(service, kit, numbers, name="shop"):
 
 def state_of(service, name="shop"):
     return service._rankers[name].version.state
+
+
+def learned(service, name="shop"):
+    """The state of the learner, which has a sample of documents; versions have none."""
+    return service._rankers[name].machine.state
 
 
 def seen(state):
@@ -166,7 +174,7 @@ class TestLearning:
                         await service.feedback("shop", [kit.event(number - 18, shown[:1])])
                         rounds.append((f"i{number - 18}", table(number - 18), made_by, [0], None))
                     await kit.learned(service, len(rounds))
-                return state_of(service)
+                return learned(service)
 
         for begin in range(0, 75, 25):
             killed = begin == 25  # the log is there, and nothing was written down at the end
@@ -214,10 +222,10 @@ class TestLearning:
                 curves = service.curves("shop").curves
                 await traffic(service, kit, range(20, 40))
                 await kit.learned(service, 40)
-                grown = state_of(service)
+                grown = learned(service)
                 assert len(grown.weights) > len(old.weights)
                 await service.control("shop", "rollback", version)
-                now = state_of(service)
+                now = learned(service)
                 assert np.array_equal(now.weights, old.weights)
                 assert np.array_equal(knots_of(seen(now)), knots_of(seen(old)))
                 assert (now.step, now.updates) == (grown.step, grown.updates)
@@ -230,6 +238,51 @@ class TestLearning:
                 assert len(state_of(service).weights) > len(old.weights), "it grows again"
                 await service.control("shop", "rollback", 1)
                 assert not state_of(service).weights.any()
+            kit.verified(storage)
+
+        asyncio.run(main())
+
+    def test_versions_leave_out_what_only_learning_needs(self, storage, kit):
+        """Checkpoints have it; a process that does not learn shows the documents of the newest checkpoint with the curves."""
+
+        async def main():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec(algorithm="mgd-dsp(step=Momentum())", representation="curves"))
+                await traffic(service, kit, range(40))
+                await kit.learned(service, 40)
+                version = service.ranker("shop").model_version
+                stored = VersionStore(storage, service._rankers["shop"].created).load(version)
+                full, lean = learned(service), stored.state
+                assert {"sample", "seen", "ends"} <= seen(full).keys()
+                assert full.memory["base"]["step"]["velocity"].any()
+                assert flatten(lean.memory).keys() == {"representation/knots"}
+                assert np.array_equal(lean.weights, full.weights)
+                shown = service.curves("shop")
+            _, saved = learned_state(newest_checkpoint(storage, "shop"), service._rankers["shop"].created)
+            assert saved == full
+            async with kit.running(storage) as service:
+                service._rankers["shop"].machine = None
+                assert service.curves("shop") == shown
+                assert sum(shown.curves[0].shares) == pytest.approx(1.0)
+
+        asyncio.run(main())
+
+    def test_after_going_back_to_another_representation_it_learns_on(self, storage, kit):
+        """The version has no sample of documents, and that of the present representation is of other values: it begins again."""
+
+        async def main():
+            async with kit.running(storage, keep_features=1e9) as service:
+                await service.create(kit.spec(representation="curves"))
+                await traffic(service, kit, range(60))
+                await kit.learned(service, 60)
+                version = service.ranker("shop").model_version
+                await service.change("shop", Change(representation="query-scaled"))
+                await service.control("shop", "rollback", version)
+                assert len(seen(learned(service))["sample"]) == 0
+                await traffic(service, kit, range(60, 100))
+                await kit.learned(service, 100)
+                assert service.ranker("shop").failed == 0
+                assert len(seen(learned(service))["sample"]) == 200
             kit.verified(storage)
 
         asyncio.run(main())

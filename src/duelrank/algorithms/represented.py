@@ -171,7 +171,9 @@ class Represented(Algorithm):
         after = self.base.learn(there, inner, feedback, stream)
         weights = own.weights
         if after.weights is not there.weights:
-            weights = frozen(weights + self.representation.carry(after.weights - there.weights, made, seen))
+            change = after.weights - there.weights
+            change.flags.writeable = False  # as all weights: kernels are compiled for each kind of array
+            weights = frozen(weights + self.representation.carry(change, made, seen))
         return State(weights, after.step, after.updates, own.memory)
 
     def _there(self, own: State, made: Memory, seen: Memory, stream: Stream) -> State:

@@ -17,6 +17,7 @@ from typer.main import get_group
 from duelrank.cli import (
     backfill,
     compare,
+    compile,
     data,
     export,
     guard,
@@ -171,6 +172,7 @@ app.command("guard")(guard.guard)
 app.command("replay")(store.replay)
 app.command("backfill")(backfill.backfill)
 app.command("info")(info.info)
+app.command("compile")(compile.compile_)
 app.add_typer(data.app, name="data")
 app.add_typer(store.keys, name="keys")
 app.add_typer(rankers.app, name="rankers")

@@ -139,6 +139,10 @@ def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str,
     finally:
         numba.config.CACHE_DIR = before
     dispatcher._cache._guard_against_spurious_io_errors = lambda: suppress(OSError)  # such as a full disk
+    if (
+        Path(function.__code__.co_filename).parent == _SOURCES
+    ):  # the folder is for these sources; images change times of files
+        dispatcher._cache._cache_file._source_stamp = folder.name
     name = f"{function.__module__}.{function.__qualname__}.lock"
     dispatcher.compile = _one_at_a_time(dispatcher.compile, folder / subfolder / name)
     return dispatcher
@@ -210,10 +214,17 @@ def _announce() -> None:
 
 @cache
 def kernel_folder() -> Path | None:
-    """Return the cache folder for kernels of the current sources, or None if no folder is writable."""
+    """Return the cache folder for kernels of the current sources, or None if no folder is writable.
+
+    Kernels in a folder that is not writable, such as that of an image, are copied to a temporary one, because numba has to write.
+    """
+    prepared: Path | None = None
     for place in (_chosen, _temporary):
         with suppress(OSError, RuntimeError):  # RuntimeError: this user has no home directory
             folder = place() / f"duelrank-{_digest()}"
+            if prepared is not None and prepared.is_dir():
+                shutil.copytree(prepared, folder, dirs_exist_ok=True)
+            prepared = folder
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
             os.utime(folder)

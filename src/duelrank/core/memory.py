@@ -9,6 +9,7 @@ so each part has its own namespace and never sees the memory of another part::
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from fnmatch import fnmatchcase
 from typing import Any
 
 from numpy.typing import NDArray
@@ -44,6 +45,46 @@ def replaced(memory: Memory, part: str, own: Memory) -> Memory:
     return {**memory, part: own}
 
 
+def for_ranking(memory: Memory, recipe: Part) -> Memory:
+    """Return the memory of a recipe without the entries that only learning needs (`Part.learning_only`).
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> from duelrank.core.memory import for_ranking
+    >>> memory = {"representation": {"knots": 1, "sample": 2}, "base": {"step": {"velocity": 3}}}
+    >>> for_ranking(memory, parse("curves >> mgd-dsp"))
+    {'representation': {'knots': 1}}
+    """
+    kept: dict[str, Any] = {}
+    for name, value in memory.items():
+        owner = recipe if name == "representation" else _inside(recipe)
+        if any(fnmatchcase(name, pattern) for pattern in owner.learning_only):
+            continue
+        part = getattr(owner, name, None)
+        if isinstance(value, Mapping) and isinstance(part, Part):
+            value = for_ranking(value, part)
+        if not isinstance(value, Mapping) or value:
+            kept[name] = value
+    return kept
+
+
+def completed(memory: Memory, other: Memory) -> Memory:
+    """Return the memory with those entries of another memory that it lacks.
+
+    Examples
+    --------
+    >>> from duelrank.core.memory import completed
+    >>> completed({"representation": {"knots": 1}}, {"representation": {"knots": 5, "sample": 2}})
+    {'representation': {'knots': 1, 'sample': 2}}
+    """
+    found = {**other, **memory}
+    for name in memory.keys() & other.keys():
+        if isinstance(memory[name], Mapping) and isinstance(other[name], Mapping):
+            found[name] = completed(memory[name], other[name])
+    return found
+
+
 def flatten(memory: Memory) -> dict[str, NDArray[Any]]:
     """Return all arrays of a nested memory by flat names, such as ``step/velocity``."""
     flat: dict[str, NDArray[Any]] = {}
@@ -55,9 +96,7 @@ def flatten(memory: Memory) -> dict[str, NDArray[Any]]:
 
 def nest(flat: Mapping[str, NDArray[Any]], recipe: Part) -> Memory:
     """Return the nested memory of a recipe from the flat names of `flatten`."""
-    while recipe.kind == "algorithm" and hasattr(recipe, "representation"):  # it shares the namespace of its base
-        recipe = recipe.base  # type: ignore[attr-defined]
-    parts = {path for path, _ in walk(recipe)}
+    parts = {path for path, _ in walk(_inside(recipe))}
     memory: dict[str, Any] = {}
     for stored, array in flat.items():
         *path, name = stored.split("/")
@@ -66,6 +105,13 @@ def nest(flat: Mapping[str, NDArray[Any]], recipe: Part) -> Memory:
             inner = inner.setdefault(part, {})
         inner[name] = array
     return memory
+
+
+def _inside(recipe: Part) -> Part:
+    """Return the algorithm behind representations, which share its namespace."""
+    while recipe.kind == "algorithm" and hasattr(recipe, "representation"):
+        recipe = recipe.base  # type: ignore[attr-defined]
+    return recipe
 
 
 def _location(name: str, parts: Set[Path]) -> Path:

@@ -127,6 +127,9 @@ class Part(metaclass=PartType):
     #: Fields, including those of inner parts, that a search for good values does not change, because another value would make it
     #: another algorithm: a duel has one candidate.
     untuned_fields: ClassVar[frozenset[str]] = frozenset()
+    #: Names, or patterns such as ``hard_*``, of the entries of its memory that learning needs and ranking does not: checkpoints of
+    #: a service contain them, versions do not.
+    learning_only: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():

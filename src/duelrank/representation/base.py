@@ -287,6 +287,11 @@ class Chain(Representation):
         return self.then.within_unit
 
     @property
+    def learning_only(self) -> tuple[str, ...]:  # type: ignore[override]  # of this chain
+        """The entries of the memory of the second one that only learning needs."""
+        return self.then.learning_only
+
+    @property
     def domain(self) -> Domain:  # type: ignore[override]  # of this chain
         """The argument of the curves."""
         if self.then.domain != "value":

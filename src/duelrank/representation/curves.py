@@ -57,6 +57,7 @@ class Knotted(Representation):
 
     learns: ClassVar[bool] = True
     within_unit: ClassVar[bool] = True
+    learning_only: ClassVar[tuple[str, ...]] = ("sample", "seen", "ends")
 
     pieces: Annotated[int, Between(1, 64, choices=(2, 4, 8))] = 4
     sample: Annotated[int, Between(10, 2000)] = 200
@@ -128,7 +129,7 @@ class Knotted(Representation):
     def selected(
         self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
     ) -> tuple[Weights, Memory]:
-        """Select weights, knots, sample and ends.
+        """Select weights and knots; and the sample and the ends, which a memory for ranking alone does not have.
 
         In the documents of the sample a new feature has the value 0. Its knots are evenly spaced from 0 to 1 if all values are in
         this range; else all of them are at 0, with at most one step, until the next check places them.
@@ -140,9 +141,10 @@ class Knotted(Representation):
         fresh = np.linspace(0.0, 1.0, knots.shape[1]) if unit else 0.0
         new = np.nan if np.isnan(knots[0, 0]) else fresh
         selected = rows_of(by_feature(weights, len(knots)), features, 0.0).T.ravel()
-        sample = np.ascontiguousarray(rows_of(memory["sample"].T, features, 0.0).T)
-        ends = rows_of(memory["ends"], features, (np.inf, -np.inf))
-        kept = {"knots": rows_of(knots, features, new), "sample": sample, "ends": ends}
+        kept = {"knots": rows_of(knots, features, new)}
+        if "sample" in memory:
+            kept["sample"] = np.ascontiguousarray(rows_of(memory["sample"].T, features, 0.0).T)
+            kept["ends"] = rows_of(memory["ends"], features, (np.inf, -np.inf))
         return frozen(selected), {**memory, **{name: frozen(array) for name, array in kept.items()}}
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
@@ -484,6 +486,7 @@ class BentLines(Knotted):
             )
         if np.isnan(old[0, 0]):
             old = np.ascontiguousarray(new[:, [0, -1]])
+            old.flags.writeable = False
         return frozen(carry_line_and_ramps(weights, old, new, self.bend))
 
     def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:

@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -25,7 +26,7 @@ from duelrank.algorithms import Algorithm
 from duelrank.algorithms.represented import Represented
 from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.core.grammar import parse
-from duelrank.core.memory import replaced
+from duelrank.core.memory import completed, for_ranking, replaced
 from duelrank.core.randomness import stream, stream_key
 from duelrank.core.registry import spell, walk
 from duelrank.core.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
@@ -401,12 +402,25 @@ class Definition:
         """Return an earlier state as the successor of another one.
 
         Weights and knots are the earlier ones. Documents that were seen since then, and the counts, are kept: the counts number the
-        random streams of learning, each of which is used once.
+        random streams of learning, each of which is used once. Other entries of memory that only learning needs, such as a
+        velocity, start again, because versions do not have them.
         """
         memory = old.memory
         if (knots := knots_of(_seen(old))) is not None:
             memory = {**memory, "representation": with_knots(_seen(state), knots)}
-        return State(old.weights, state.step, state.updates, memory)
+        return self.for_learning(State(old.weights, state.step, state.updates, memory))
+
+    def for_ranking(self, state: State) -> State:
+        """Return a state without the memory that only learning needs, as versions have it."""
+        return replace(state, memory=for_ranking(state.memory, self.algorithm))
+
+    def for_learning(self, state: State) -> State:
+        """Return a state, such as that of a version, with the entries of memory that only learning needs as at the start."""
+        n_features = len(self.spec.features)
+        seen = completed(_seen(state), self.representation.start(n_features))
+        n_columns = self.representation.n_columns(n_features, seen)
+        fresh = self._base.start(n_columns, stream(self.spec.seed, "start")).memory
+        return replace(state, memory=completed(replaced(state.memory, "representation", seen), fresh))
 
     def fits(self, state: State) -> bool:
         """Whether a state has as many features as this ranker."""

@@ -727,6 +727,10 @@ class Term:
             return
         info = None if guard is None else guard_info(machine.definition.spec, machine.version, machine.status)
         self._rankers.observer.guard(name, info)
+        if progress.reported_imitates and not machine.imitates:
+            logger.info(
+                "%r has imitated your order for %d lists, and decides lists from here on", name, machine.imitated
+            )
         progress.reported_guard, progress.guard_at, progress.reported_imitates = guard, now, machine.imitates
         warnings = () if info is None else info.warnings
         if warnings and not progress.warned:

@@ -262,10 +262,14 @@ class StoredLog(_Body, frozen=True):
 
 
 class Published(_Body, frozen=True):
-    """All events before this one make a version (key: its number); ``previous`` is the digest of the version before it."""
+    """All events before this one make a version (key: its number); ``previous`` is the digest of the version before it.
+
+    ``for_ranking`` is whether the version has only what ranking needs; versions in early stores also have what learning needs.
+    """
 
     version: int
     previous: bytes
+    for_ranking: bool = False
 
 
 class Failed(_Body, frozen=True):
@@ -356,9 +360,11 @@ def _unpacked(array: _Array) -> NDArray[Any]:
         kind = np.dtype(array.kind)
         if kind.kind not in "biuf":
             raise TypeError(f"{kind} is not numeric")
-        return np.frombuffer(array.data, kind).reshape(array.shape).astype(kind.newbyteorder("="))
+        found = np.frombuffer(array.data, kind).reshape(array.shape).astype(kind.newbyteorder("="))
     except (TypeError, ValueError) as error:
         raise StoreCorrupt(f"an array in the store is damaged: {error}") from None
+    found.flags.writeable = False  # as most arrays of a state: kernels are compiled for each kind of array
+    return found
 
 
 def digest(state: State) -> bytes:

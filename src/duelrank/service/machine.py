@@ -586,7 +586,8 @@ class Machine:
 
     def _apply_published(self, published: log.Published) -> None:
         self._hold(self.version, self.served)
-        self.version, self.served, self.changed = published.version, self.state, False
+        served = self.definition.for_ranking(self.state) if published.for_ranking else self.state
+        self.version, self.served, self.changed = published.version, served, False
         self._discard(self.version - VERSION_WINDOW - 1)
 
     def _apply_control(self, control: log.Control, event: Event) -> None:
@@ -670,7 +671,8 @@ class Machine:
             self.pin = None if self.pin is None else (self.pin[0], definition.carry(self.pin[1], names))
             self.watch.carry(lambda state: definition.carry(state, names))
         elif represented and state is not None:
-            self.state = State(state.weights, self.state.step, self.state.updates, state.memory)
+            memory = definition.for_learning(state).memory  # that of a version lacks what only learning needs
+            self.state = State(state.weights, self.state.step, self.state.updates, memory)
             self.logged = self.pin = None
             self.watch.rolled_back(self.version)
         if represented or not same_features:
@@ -721,7 +723,7 @@ class Machine:
 
     def publication(self) -> log.Published:
         """Return the event that publishes the current state as a version."""
-        return log.Published(self.version + 1, log.digest(self.served))
+        return log.Published(self.version + 1, log.digest(self.served), for_ranking=True)
 
     @property
     def changed_spec(self) -> RankerSpec | None:
@@ -802,6 +804,13 @@ def _description(control: log.Control) -> str:
     if control.evidence is not None:
         return f"{control.evidence.wins:,} wins, {control.evidence.losses:,} losses"
     return ""
+
+
+def learned_state(checkpoint: bytes, created: Definition) -> tuple[Definition, State]:
+    """Return the definition and the state in a checkpoint, with all that learning needs."""
+    found = log.unpack(checkpoint, _Checkpoint)
+    definition = created if found.spec is None else created.with_spec(found.spec.read())
+    return definition, log.unpack_state(found.state, created.algorithm)
 
 
 def history_since(checkpoint: bytes) -> int | None:

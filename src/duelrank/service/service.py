@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from secrets import token_bytes
 from time import monotonic, sleep
@@ -14,6 +15,7 @@ from typing import Literal, get_args
 import msgspec
 
 from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, StoreLocked, UnknownName
+from duelrank.core.memory import completed
 from duelrank.core.types import Features, State
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
@@ -45,8 +47,8 @@ from duelrank.service.intake import (
     add_counts,
 )
 from duelrank.service.leader import ONE_SERVER, SERVING, Leader
-from duelrank.service.machine import MAX_LABELS, LearnedStep
-from duelrank.service.rankers import Ranker, Rankers, StoredStep, Version, VersionStore
+from duelrank.service.machine import MAX_LABELS, LearnedStep, learned_state
+from duelrank.service.rankers import Ranker, Rankers, StoredStep, Version, VersionStore, newest_checkpoint
 from duelrank.service.refit import refitted, stored_lists
 from duelrank.service.retention import remove_creation
 from duelrank.service.settings import Clock, Observer, Settings
@@ -634,7 +636,24 @@ class Service:
 
     def curves(self, name: str, version: int | None = None) -> schema.ModelCurves:
         """Return what each feature adds to the score, in a version or the current one; the most important first."""
-        return views.model_curves(self._version_of(name, version))
+        found = self._version_of(name, version)
+        return views.model_curves(found, self._with_documents(self._rankers[name], found))
+
+    def _with_documents(self, ranker: Ranker, version: Version) -> State:
+        """Return the state of a version with the sample of documents, which only the learner and its checkpoints have."""
+        definition, machine = version.definition, ranker.machine
+        if not definition.representation.learns:
+            return version.state
+        if machine is not None:
+            source, state = machine.definition, machine.state
+        elif (body := newest_checkpoint(self.storage, ranker.name)) is not None:
+            source, state = learned_state(body, ranker.created)
+        else:
+            return version.state
+        same = source.representation == definition.representation and source.spec.features == definition.spec.features
+        if not same or not definition.fits(state):  # they have changed since this version
+            return version.state
+        return replace(version.state, memory=completed(version.state.memory, state.memory))
 
     def last_step(self, name: str) -> schema.LastStep:
         """Return what was learned from the last impression, computed again; reads the store.

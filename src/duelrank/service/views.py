@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from duelrank.algorithms.base import StepExplanation
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.core.registry import spell
-from duelrank.core.types import Features, Feedback
+from duelrank.core.types import Features, Feedback, State
 from duelrank.evidence import ConfidenceSequence
 from duelrank.evidence.guard import LEVEL, MEMORY, SLACK, Alarm, Guard
 from duelrank.export import LinearModel, Model, supported_formats
@@ -151,10 +151,10 @@ def model_answer(model: Model) -> schema.Model:
     return schema.Model(model.name, model.version, weights, representation, knots)
 
 
-def model_curves(version: Version) -> schema.ModelCurves:
-    """Return what each feature adds to the score, the most important first."""
+def model_curves(version: Version, state: State) -> schema.ModelCurves:
+    """Return what each feature adds to the score, the most important first; the state may have a sample of documents."""
     curves = []
-    for shown in version.definition.curves(version.state):
+    for shown in version.definition.curves(state):
         curve, seen = shown.curve, (shown.edges.tolist(), shown.shares.tolist())
         points = (curve.values.tolist(), curve.heights.tolist())
         curves.append(

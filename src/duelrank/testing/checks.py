@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle  # only to check that a recipe reaches a worker process unchanged
 import types
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from inspect import getdoc
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import DuelrankError, InvalidRecipe
 from duelrank.core.grammar import as_part, parse
-from duelrank.core.memory import flatten
+from duelrank.core.memory import flatten, for_ranking
 from duelrank.core.randomness import stream
 from duelrank.core.registry import Between, P, Part, classes, replaced_at, spell, walk
 from duelrank.core.snapshot import Snapshot
-from duelrank.core.types import Feedback, Impression, Query, State
+from duelrank.core.types import Feedback, Impression, Query, State, same_arrays
 from duelrank.datasets import Split
 from duelrank.kernels.random import derive, normals
 from duelrank.learner import Learner
@@ -359,6 +359,23 @@ def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
         "a learner that was restored from a snapshot has continued differently from the original",
         advice,
     )
+
+
+def check_ranking_does_not_need_the_memory_of_learning(algorithm: Algorithm) -> None:
+    """A state without the entries of memory that are declared as `learning_only` makes the same lists and scores."""
+    learner = play(algorithm, 60)
+    state, query = learner.state, _query()
+    lean = replace(state, memory=for_ranking(state.memory, algorithm))
+    for number in range(3):
+        made = [algorithm.rank(each, query, 5, stream(number, "rank")) for each in (state, lean)]
+        best = [algorithm.best(each, query, stream(number, "best")) for each in (state, lean)]
+        require(
+            same_arrays(made[0].trace, made[1].trace)
+            and np.array_equal(made[0].ranking, made[1].ranking)
+            and np.array_equal(best[0], best[1]),
+            "without the memory that is declared as needed for learning only, another list was made",
+            "Remove what rank, explore or best read from learning_only",
+        )
 
 
 def check_state_shares_nothing_with_its_input(algorithm: Algorithm) -> None:

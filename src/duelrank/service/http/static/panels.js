@@ -153,11 +153,15 @@ const losing = (guard) => guard?.decisive >= 20 && guard.lately < 0.5;
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + ".";
 
-/** Say what has happened, what the service has done and what one can do; the statistic comes last. */
+/** Say what has happened, what the service has done and what one can do; the statistic comes last.
+ *  After a rollback by the guard the ranker goes on, so there is nothing to resume: for a day the banner only says so. */
 function showAlarm(raised) {
   const alarm = guard?.last_alarm;
-  $("alarm").hidden = !raised || !alarm;
-  if (!raised || !alarm) return;
+  const shown = alarm && (raised || (alarm.did === "rollback" && now() - alarm.time < 86400));
+  $("alarm").hidden = !shown;
+  if (!shown) return;
+  $("alarm").classList.toggle("over", !raised);
+  document.querySelectorAll("#alarm .remedy").forEach((each) => { each.hidden = !raised; });
   setText("alarm-happened", `Alarm: ${alarm.happened}.`);
   const [wins, losses, version, statistic, threshold, since, all] =
     [alarm.wins, alarm.losses, alarm.model_version, Math.round(alarm.statistic), guard.threshold, guard.wins, guard.decisive].map(whole.format);
