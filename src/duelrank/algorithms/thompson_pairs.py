@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,8 @@ class ThompsonPairs(Algorithm):
     >>> learner.state.memory["deviations"].round(2).tolist()
     [0.48, 0.5]
     """
+
+    learning_only: ClassVar[tuple[str, ...]] = ("belief",)
 
     examination: Examination = DependentClick(attraction=0.6, forgetting=1.0, after_click=0.1)
     prior: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 100.0), log=True)] = 15.0
