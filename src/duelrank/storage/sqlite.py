@@ -134,7 +134,7 @@ class SQLiteStorage(SQLStorage):
         self._inode: tuple[int, int] | None = None
         self._mode = "mode=rw"  # also for reading: "mode=ro" would leave its files next to the store
         self._pragmas = (*PRAGMAS, "query_only = ON") if read_only and path is not None else PRAGMAS
-        self._last: int | None = None  # the number of the newest event, as far as this process knows
+        self._newest: int | None = None  # the number of the newest event, as far as this process knows
         writing = (timeout,) if read_only else (0.0, NEW_EVENTS)
         self._writes = _Pool(partial(self._connect, *writing), 1)
         self._reads = self._writes if path is None else _Pool(partial(self._connect, timeout), READERS)
@@ -174,13 +174,13 @@ class SQLiteStorage(SQLStorage):
 
         Python switches threads at each statement. A busy event loop would have to wait for each switch, and this thread, too.
         """
-        last = self._last
+        last = self._newest
         if last is None or not 0 < len(events) <= MAX_NEW or not self._insert_all(events, last):
             receipts = super().append(events)
-            self._last = max((receipt.number for receipt in receipts if receipt.new), default=last)
+            self._newest = max((receipt.number for receipt in receipts if receipt.new), default=last)
             return receipts
-        self._last = last + len(events)
-        return [Receipt(number, True) for number in range(last + 1, self._last + 1)]
+        self._newest = last + len(events)
+        return [Receipt(number, True) for number in range(last + 1, self._newest + 1)]
 
     def _insert_all(self, events: Sequence[NewEvent], last: int) -> bool:
         """Append new events, numbered from ``last`` + 1; return False, and change nothing, if that is not possible."""

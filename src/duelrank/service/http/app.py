@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -37,6 +37,9 @@ from duelrank.service.http.metrics import Metrics
 from duelrank.service.http.openapi import docs_page, openapi_document
 from duelrank.service.http.routes import OPERATIONS, Call, Operation, Reply, Stream
 from duelrank.service.service import Service
+
+#: Seconds between two checks whether another process has compiled the reader of requests.
+PREPARE_SECONDS = 1.0
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _encode = msgspec.json.Encoder().encode
@@ -123,15 +126,24 @@ def create_app(
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     state: AppState = app.state.app_state
     await state.service.start()
-    asyncio.get_running_loop().run_in_executor(None, array_reader.prepare)  # requests are answered meanwhile
-    refreshing = asyncio.create_task(state.gate.keys.keep_fresh())
+    tasks = [asyncio.create_task(each) for each in (state.gate.keys.keep_fresh(), _prepare_reader(state.service))]
     try:
         yield
     finally:
-        refreshing.cancel()
-        with suppress(asyncio.CancelledError):
-            await refreshing
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await state.service.stop()
+
+
+async def _prepare_reader(service: Service) -> None:
+    """Prepare the reader of JSON requests; requests are answered meanwhile.
+
+    Compiling takes seconds, in which nothing else can be compiled: another process does that, unless this one learns.
+    """
+    while not (service.leads or await asyncio.to_thread(array_reader.may_prepare)):
+        await asyncio.sleep(PREPARE_SECONDS)
+    await asyncio.to_thread(array_reader.prepare)
 
 
 class _Application(Starlette):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from threading import local
 from typing import Any, TypeAlias, TypeVar
 
@@ -15,6 +16,7 @@ import msgspec
 import numpy as np
 
 from duelrank.adapters.ubi import UbiEvent, action_of, fingerprint, id_text, user_of
+from duelrank.core.compiling import kernel_folder
 from duelrank.core.errors import LimitExceeded
 from duelrank.kernels.documents import READ, read_documents, read_documents_aside
 from duelrank.service.http import schema
@@ -138,11 +140,22 @@ class ArrayReader:
     def __init__(self) -> None:
         self._kept = local()
 
+    def may_prepare(self) -> bool:
+        """Whether the kernels were compiled before, so that `prepare` takes only a moment; or no process can store them."""
+        return (mark := self._mark()) is None or mark.exists()
+
+    def _mark(self) -> Path | None:
+        folder = kernel_folder()
+        return None if folder is None else folder / "requests"
+
     def prepare(self) -> None:
         """Compile the kernels, or load them."""
         example = b'{"documents":[{"id":"a","features":[1]}]}'
         compiled = all(self.read(example, large) for large in (False, True)) and hasattr(read_documents, "signatures")
         self.ready = compiled  # not if kernels run as plain Python
+        if compiled and (mark := self._mark()) is not None:
+            with suppress(OSError):
+                mark.touch()
 
     def read(self, body: bytes, large: bool) -> schema.RankRequest | None:
         """Return the request, None if a general decoder has to read it, such as to explain what is wrong."""
