@@ -47,7 +47,7 @@ _SHARES = (0.5, 0.3, 0.16, 0.06)
 # Maximum number of lists per second.
 MAX_RATE = 1000.0
 # Maximum number of simultaneous visits; the service appends their lists to its log in one batch.
-AT_ONCE = 32
+AT_ONCE = 100
 # Users pause while more lists than this wait for learning, so that they see current rankings.
 MOST_WAITING = 200
 # Seconds between two rounds of visits.
