@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import chain
@@ -73,17 +72,9 @@ MAX_PARAMETERS = 320  # of one statement
 
 READERS = 8
 WAL_BYTES = 32 << 20
-#: Bytes of events after which a separate thread moves the write-ahead log into the file (a checkpoint of SQLite), and pages after
-#: which the writer has to do the rest of it.
-MOVE_BYTES, MAX_WAL_PAGES = 2 << 20, 4000
 #: Seconds between two attempts to enable the write-ahead log, and to begin a transaction while another process writes.
 LOCK_PAUSE, WRITE_PAUSE = 0.02, 0.0003
-PRAGMAS = (
-    "synchronous = FULL",
-    "fullfsync = ON",
-    f"journal_size_limit = {WAL_BYTES}",
-    f"wal_autocheckpoint = {MAX_WAL_PAGES}",
-)
+PRAGMAS = ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}")
 SIZE = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
 # By primary result code; all other errors keep SQLite's own message.
@@ -147,7 +138,6 @@ class SQLiteStorage(SQLStorage):
             self._writes.close()
             raise
         self._inode = None if self.path is None else _inode(self.path)
-        self._unmoved, self._mover = 0, ThreadPoolExecutor(1, "duelrank-checkpoint")
         super().__init__()
 
     def query(self, statement: str, *parameters: Any) -> Rows:
@@ -163,11 +153,6 @@ class SQLiteStorage(SQLStorage):
                 result = work(Session(connection))
             self._bound_wal(connection)
         return result
-
-    def _move_wal(self) -> None:
-        """Move the write-ahead log into the file, in a separate thread: events that arrive meanwhile do not wait for it."""
-        with suppress(StorageFailure, sqlite3.Error), self._reads.borrow() as connection:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def append(self, events: Sequence[NewEvent]) -> list[Receipt]:
         """Append events: with one statement if all are new, which is usual.
@@ -192,16 +177,8 @@ class SQLiteStorage(SQLStorage):
                 self._patiently(connection, statement, WRITE_PAUSE, values)
             except sqlite3.IntegrityError:
                 return False
-            self._note_written(connection, events)
-        return True
-
-    def _note_written(self, connection: sqlite3.Connection, events: Sequence[NewEvent]) -> None:
-        """Let the write-ahead log be moved into the file after some events."""
-        self._unmoved += sum(len(event.body) + len(event.attachment or b"") for event in events)
-        if self._unmoved > MOVE_BYTES and self.path is not None:
-            self._unmoved = 0
             self._bound_wal(connection)
-            self._mover.submit(self._move_wal)
+        return True
 
     def insert_new(self, session: Session, events: Sequence[NewEvent], last: int) -> list[Receipt]:
         """Insert the rows of new events: all at once if all are new, which is usual."""
@@ -261,7 +238,6 @@ class SQLiteStorage(SQLStorage):
     def close(self) -> None:
         """Finish the appends, release the leases and close the file."""
         super().close()
-        self._mover.shutdown()
         self._reads.close()
         self._writes.close()
 
