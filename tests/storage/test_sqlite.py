@@ -17,7 +17,7 @@ import pytest
 from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
 from duelrank.storage import ApiKey, NewEvent, Receipt, open_storage
 from duelrank.storage.sql import MIGRATIONS
-from duelrank.storage.sqlite import SQLiteStorage
+from duelrank.storage.sqlite import MAX_NEW, SQLiteStorage
 
 
 @pytest.fixture
@@ -436,6 +436,51 @@ class TestVersions:
         with pytest.raises(StoreTooNew, match=r"version 2.*up to 1"):
             SQLiteStorage(first, migrations=MIGRATIONS[:1])
         assert first.read_bytes() == before
+
+
+class TestOneStatement:
+    """New events are appended with one statement, and all others as before."""
+
+    @pytest.fixture
+    def refused(self, monkeypatch):
+        """The number of times that one statement was not possible."""
+        found, insert = [], SQLiteStorage._insert_all
+
+        def counted(self, events, last):
+            done = insert(self, events, last)
+            found.extend([] if done else [last])
+            return done
+
+        monkeypatch.setattr(SQLiteStorage, "_insert_all", counted)
+        return found
+
+    def test_numbers_have_no_gap_if_another_process_appends(self, path, event, refused):
+        with SQLiteStorage(path) as one, SQLiteStorage(path) as other:
+            turns = [one, one, other, one, other, other]
+            receipts = [store.log.append([event((place, i)) for i in range(3)]) for place, store in enumerate(turns)]
+            assert [receipt.number for each in receipts for receipt in each] == list(range(1, 19))
+            assert [each.number for each in one.log.read()] == list(range(1, 19))
+        assert len(refused) == 2
+
+    def test_a_known_event_changes_nothing(self, path, event, refused):
+        with SQLiteStorage(path) as store:
+            store.log.append([event("a", attachment=b"1")])
+            pair = [event("b"), event("a", attachment=b"2"), event("follows", follows=True), event("c")]
+            receipts = store.log.append(pair)
+            assert [(each.number, each.new) for each in receipts] == [(2, True), (1, False), (0, False), (3, True)]
+            assert [each.key for each in store.log.read()] == ["a", "b", "c"]
+            assert store.log.attachment("shop", 1) == b"1"
+            assert store.log.append([event("d")])[0].number == 4
+        assert refused == [1]
+
+    def test_many_events(self, path, event):
+        with SQLiteStorage(path) as store:
+            sizes = (1, 2, 3, MAX_NEW, MAX_NEW + 1, 5)
+            for size in sizes:
+                store.log.append([event((size, i), attachment=b"x" if i % 2 else None) for i in range(size)])
+            assert [each.number for each in store.log.read(limit=10_000)] == list(range(1, sum(sizes) + 1))
+            assert store.log.attachment("shop", 1) is None
+            assert store.log.attachment("shop", 3) == b"x"
 
 
 class TestSize:

@@ -130,21 +130,23 @@ class Represented(Algorithm):
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Explore as the base does; the trace includes the columns and the knots."""
-        inner = self.base.explore(_own(state), self._query(state, query), length, stream)
-        return _traced(query, inner, _seen(state))
+        seen = _seen(state)
+        inner = self.base.explore(_own(state), self._query(seen, query), length, stream)
+        return _traced(query, inner, seen)
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Observe a list as the base does."""
-        inner = self.base.observe_list(_own(state), self._query(state, query), ranking, stream)
-        return _traced(query, inner, _seen(state))
+        seen = _seen(state)
+        inner = self.base.observe_list(_own(state), self._query(seen, query), ranking, stream)
+        return _traced(query, inner, seen)
 
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:
         """Rank as the base does."""
         self.check_features(state, query)
-        return self.base.best(_own(state), self._query(state, query), stream)
+        return self.base.best(_own(state), self._query(_seen(state), query), stream)
 
-    def _query(self, state: State, query: Query) -> Query:
-        columns = self.representation.apply(query.features, _seen(state))
+    def _query(self, seen: Memory, query: Query) -> Query:
+        columns = self.representation.apply(query.features, seen)
         columns.flags.writeable = False
         return Query.trusted(query.id, columns)
 
@@ -215,7 +217,8 @@ class Represented(Algorithm):
 
 def _seen(state: State) -> Memory:
     """Return the memory of the representation."""
-    return state.of("representation").memory
+    seen: Memory = state.memory.get("representation", {})
+    return seen
 
 
 def _own(state: State) -> State:

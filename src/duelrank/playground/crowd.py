@@ -47,7 +47,7 @@ _SHARES = (0.5, 0.3, 0.16, 0.06)
 # Maximum number of lists per second.
 MAX_RATE = 1000.0
 # Maximum number of simultaneous visits; the service appends their lists to its log in one batch.
-AT_ONCE = 32
+AT_ONCE = 100
 # Users pause while more lists than this wait for learning, so that they see current rankings.
 MOST_WAITING = 200
 # Seconds between two rounds of visits.
@@ -226,7 +226,7 @@ class Crowd:
             if owed >= 1.0 and not self._behind():
                 visits = int(owed)
                 owed -= visits
-                await asyncio.gather(*(self._visit(self.lists + each) for each in range(visits)))
+                await self._visit(range(self.lists, self.lists + visits))
                 self.lists += visits
                 self._when.append(perf_counter())
                 self._counts.append(self.lists)
@@ -236,21 +236,27 @@ class Crowd:
     def _behind(self) -> bool:
         return any(self._service.ranker(name).open > MOST_WAITING for name in NAMES)
 
-    async def _visit(self, number: int) -> None:
-        """Let one user search for one query with both rankers."""
-        question = self._questions[int(below(derive(_QUERIES, number), len(self._questions)))]
-        seen = await asyncio.gather(*(self._ask(name, question, number) for name in NAMES))
-        for curve, value in zip(self.curves, seen, strict=True):
-            curve.add(value)
+    async def _visit(self, numbers: Sequence[int]) -> None:
+        """Let one user for each number search for one query with both rankers."""
+        asked = [self._questions[int(below(derive(_QUERIES, number), len(self._questions)))] for number in numbers]
+        seen = await asyncio.gather(*(self._ask(name, asked, numbers) for name in NAMES))
+        for curve, values in zip(self.curves, seen, strict=True):
+            for value in values:
+                curve.add(value)
 
-    async def _ask(self, ranker: str, question: Question, number: int) -> float:
-        """Rank, click and close the impression; return the nDCG@10 of the list. Both rankers get the same random numbers."""
-        answer = await self._service.rank(ranker, RankRequest(question.documents))
-        shown = question.grades[[question.places[id] for id in answer.ids]]
-        feedback = self._user.click(shown, derive(_CLICKS, number))
-        clicked = [id for id, click in zip(answer.ids, feedback.clicks.tolist(), strict=True) if click]
-        await self._service.feedback(ranker, [FeedbackEvent(answer.impression_id, clicked, close=True)])
-        return _METRIC.of(shown, question.grades)
+    async def _ask(self, ranker: str, asked: Sequence[Question], numbers: Sequence[int]) -> list[float]:
+        """Rank, click and close the impressions; return the nDCG@10 of each list. Both rankers get the same random numbers."""
+        ranked = (self._service.rank(ranker, RankRequest(each.documents)) for each in asked)
+        events, values = [], []
+        for answer, question, number in zip(await asyncio.gather(*ranked), asked, numbers, strict=True):
+            ids = answer.ids
+            shown = question.grades[[question.places[id] for id in ids]]
+            clicks = self._user.click(shown, derive(_CLICKS, number)).clicks.tolist()
+            clicked = [id for id, click in zip(ids, clicks, strict=True) if click]
+            events.append(FeedbackEvent(answer.impression_id, clicked, close=True))
+            values.append(_METRIC.of(shown, question.grades))
+        await self._service.feedback(ranker, events)
+        return values
 
 
 class MeanCurve:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ class Knotted(Representation):
     def apply(self, features: Features, memory: Memory) -> Features:
         """Return the columns; before there are knots, the place of each value in the range of the query."""
         knots: Knots = memory["knots"]
-        return query_scaled(features) if np.isnan(knots[0, 0]) else self._columns(features, knots)
+        return query_scaled(features) if math.isnan(knots[0, 0]) else self._columns(features, knots)
 
     def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
         """Return the columns of many queries' documents, all at once if they do not depend on the query."""

@@ -29,13 +29,16 @@ from duelrank.core.grammar import parse
 from duelrank.core.memory import completed, for_ranking, replaced
 from duelrank.core.randomness import stream, stream_key
 from duelrank.core.registry import spell, walk
-from duelrank.core.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
+from duelrank.core.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Stream, Weights, frozen
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.evidence.guard import check_guard, draw_kind, guard_list
+from duelrank.exploration import Exploration
 from duelrank.export import LinearModel, Model, supported_formats
+from duelrank.kernels.exploration import unit_directions
 from duelrank.kernels.projection import norm
 from duelrank.kernels.random import derive, uniform
+from duelrank.multileaving import Multileaver
 from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representation
 from duelrank.representation.base import by_feature, knots_of, with_knots
 from duelrank.representation.curves import Knotted, ShownCurve, shown_curves
@@ -262,9 +265,10 @@ class Definition:
         It continues until the weights have moved, because a list without a winner does not reach the kernels of an update; the
         leader would then compile them while requests wait.
         """
-        raw = np.frombuffer(np.eye(3, len(self.spec.features)).tobytes()).reshape(3, -1)
-        query, fresh = self.query(raw), derive(self._rank_key, 0)
-        self.algorithm.best(self.start, query, fresh)
+        query, fresh = self._example(), derive(self._rank_key, 0)
+        if learning:
+            self._warm_up_backwards(fresh)
+        self.try_out(self.start)
         if self.spec.guard is not None:
             draw_kind(fresh, 0.5, 0.5)
             guard_list(np.arange(3), np.arange(3), 2, fresh)
@@ -283,9 +287,25 @@ class Definition:
         if learning:
             self._warm_up_log(query)
         supported_formats(self.representation)  # every answer about the ranker needs it
-        if self.representation.learns:  # it may begin without knots
-            knots = frozen(np.tile([0.0, 0.5, 1.0], (raw.shape[1], 1)))  # read-only, as all knots are
-            self.representation.apply(raw, with_knots(self.start.memory["representation"], knots))
+        if learning and self.representation.learns:  # it may begin without knots
+            knots = frozen(np.tile([0.0, 0.5, 1.0], (len(self.spec.features), 1)))  # read-only, as all knots are
+            self.representation.apply(query.features, with_knots(self.start.memory["representation"], knots))
+
+    def _example(self) -> Query:
+        """Return a query of three documents."""
+        return self.query(np.frombuffer(np.eye(3, len(self.spec.features)).tobytes()).reshape(3, -1))
+
+    def try_out(self, state: State) -> None:
+        """Rank once with a state, so that its kernels are compiled before a request needs them."""
+        self.algorithm.best(state, self._example(), derive(self._rank_key, 0))
+
+    def _warm_up_backwards(self, draws: Stream) -> None:
+        """Compile the last kernels of a list first: a process that serves begins with the first ones at the same time."""
+        for _, part in walk(self.algorithm):
+            if isinstance(part, Multileaver):
+                part.leave(np.array([[0, 1, 2], [0, 2, 1]]), 2, draws)
+            elif isinstance(part, Exploration):
+                unit_directions(1, len(self.spec.features), draws)
 
     def _warm_up_log(self, query: Query) -> None:
         """Learn from a logged list of another system, if the algorithm supports that."""

@@ -127,6 +127,7 @@ class Follower(Background):
     def _load_version(self, name: str, ranker: Ranker) -> None:
         newest = VersionStore(self._storage, ranker.created).load()
         if newest is not None:
+            newest.definition.try_out(newest.state)
             self._rankers.serve(name, newest)
 
     def _load_status(self, name: str, ranker: Ranker) -> None:

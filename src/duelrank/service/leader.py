@@ -99,6 +99,8 @@ class Leader(Follower):
         The newest events of this process.
     channel
         Messages from and to the processes that serve, if this one only learns.
+    prepare
+        Called once, when there is nothing else to do.
     """
 
     _task = "learning"
@@ -112,8 +114,10 @@ class Leader(Follower):
         recent: log.ImpressionCache,
         tail: log.Tail,
         channel: LearnerChannel | None = None,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(storage, settings, rankers)
+        self._prepare = prepare
         self._clock, self._recent, self._tail = clock, recent, tail
         self._channel, self._followed = channel, storage.shared or channel is not None
         self._woken: Bell = channel or Flag()
@@ -205,6 +209,9 @@ class Leader(Follower):
             return 0.0
         if self._cold and not more:  # a learner without anything to learn prepares for rankers that are created later
             self._warm_up(1)
+        elif self._prepare is not None and not more:
+            self._prepare()
+            self._prepare = None
         return 0.0 if more or self._cold else self._settings.poll_every
 
     def _pause(self, seconds: float) -> None:
@@ -315,6 +322,7 @@ def learn(
     observer: Observer,
     stopped: Callable[[float], bool],
     when_ready: Callable[[], None] = lambda: None,
+    prepare: Callable[[], None] | None = None,
 ) -> Exception | None:
     """Learn for the processes that serve, until stopped; return why the newest checkpoints could not be saved, if so.
 
@@ -328,10 +336,12 @@ def learn(
         Waits for at most some seconds, and returns whether to stop.
     when_ready
         Called when all rankers are restored.
+    prepare
+        Called once, when there is nothing to learn or to compile: compiles more for the processes that serve.
     """
     rankers = Rankers(storage)
     rankers.observer, rankers.changes = observer, _Wake(channel)
-    leader = Leader(storage, settings, rankers, Clock(), log.ImpressionCache(0), log.Tail(), channel)
+    leader = Leader(storage, settings, rankers, Clock(), log.ImpressionCache(0), log.Tail(), channel, prepare)
     leader.start(channel)
     announced = False
     try:

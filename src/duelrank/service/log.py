@@ -405,13 +405,14 @@ def pack_features(features: Features) -> bytes:
     table = features.astype("<f8", copy=False) if single is None else single
     n_documents, n_features = features.shape
     compressed = table.nbytes > _SMALL
-    data = _compress(table.tobytes()) if compressed else table.tobytes()
-    return pack(_Table("<f8" if single is None else "<f4", n_documents, n_features, data, compressed))
+    data = _compress(table.tobytes()) if compressed else table.data
+    return pack(("<f8" if single is None else "<f4", n_documents, n_features, data, compressed))  # a _Table
 
 
 def _as_single(features: Features) -> NDArray[np.float32] | None:
     """Return features in single precision, None if that loses something."""
-    if np.bitwise_or.reduce(features[0].view(np.int64)) & _DOUBLE:  # the first document decides almost always
+    first = features[0].view(np.int64)
+    if first.item(0) & _DOUBLE or np.bitwise_or.reduce(first) & _DOUBLE:  # the first value decides almost always
         return None
     with np.errstate(over="ignore"):
         single = features.astype("<f4")

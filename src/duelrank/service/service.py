@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from secrets import token_bytes
 from time import monotonic, sleep
 from typing import Literal, get_args
@@ -236,10 +235,10 @@ class Service:
         id = self._checked_id(request.impression_id)
         version, reader = ranker.version, self._reader(ranker)
         documents = request.documents if isinstance(request.documents, list) else request.documents.ids
-        n_values = len(documents) * len(version.definition.spec.features)
         known = self._recent.get(ranker.created.number, id)
-        make = partial(self._make_impression, reader, version, id, request, known)
-        ids, raw, stored, attachment = make() if n_values <= INLINE_VALUES else await asyncio.to_thread(make)
+        make, parts = self._make_impression, (reader, version, id, request, known)
+        large = len(documents) * len(version.definition.spec.features) > INLINE_VALUES
+        ids, raw, stored, attachment = await asyncio.to_thread(make, *parts) if large else make(*parts)
         if known is None or known.body is None:
             known = await self._append_impression(ranker, id, stored, attachment)
             if known.body is stored:
@@ -295,7 +294,8 @@ class Service:
         event = NewEvent(name, log.IMPRESSION, id, self._clock.time(), log.pack(stored), attachment)
         receipt = (await self._append([event]))[0]
         if receipt.new:
-            return self._recent.put(number, id, log.CachedImpression(receipt.number, stored, attachment))
+            kept = attachment if self._channel is None else None  # another process reads it from the store
+            return self._recent.put(number, id, log.CachedImpression(receipt.number, stored, kept))
         found = (await self._impressions.find(name, number, [id], self._sole_writer))[id]
         if found is None or found.body is None:
             raise Conflict(f"the impression {id!r} was made long ago and is gone; use a new impression_id")
@@ -768,9 +768,10 @@ class Service:
             raise InvalidValue(f"an impression_id has from 1 to {self.settings.max_id} characters, got {len(given)}")
         return checked_text("key", given)
 
-    async def _append(self, events: Sequence[NewEvent]) -> list[Receipt]:
+    def _append(self, events: Sequence[NewEvent]) -> asyncio.Future[list[Receipt]]:
+        """Append events; the future is done when they are durable."""
         assert self._appender is not None
-        return await self._appender.append(events)
+        return self._appender.append(events)
 
 
 def _use_version(action: Action, version: Version, present: Definition) -> log.Control:

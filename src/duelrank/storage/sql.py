@@ -97,6 +97,11 @@ def checksum(body: bytes, *others: str | float) -> int:
     return found
 
 
+def body_checksum(event: NewEvent) -> int:
+    """Return the checksum of the row with the body of an event."""
+    return checksum(event.body, event.ranker, event.kind, event.key, event.time)
+
+
 def is_intact(expected: Any, body: Any, *others: Any) -> bool:
     """Whether a row has the expected checksum; the values of a damaged row may have any type."""
     return isinstance(body, bytes) and checksum(body, *others) == expected
@@ -168,7 +173,7 @@ class SQLStorage(Storage):
     row_lock = ""
 
     def __init__(self) -> None:
-        self._writer = GroupWriter(lambda events: self.transact(lambda session: self.append_events(session, events)))
+        self._writer = GroupWriter(self.append)
         self.submit = self._writer.submit
         self.log, self.snapshots, self.keys = SQLEventLog(self), _SQLSnapshots(self), _SQLKeys(self)
         self.leases = HeldLeases(self.take_lease)
@@ -205,16 +210,17 @@ class SQLStorage(Storage):
         """Call a function inside a transaction, and wait until the transaction is on the disk; in any thread."""
         return self._writer.call(lambda: self.transact(work))
 
+    def append(self, events: Sequence[NewEvent]) -> list[Receipt]:
+        """Append events in one transaction, in the writer's thread; return when it is on the disk."""
+        return self.transact(lambda session: self.append_events(session, events))
+
     def append_events(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
         """Append events inside a transaction."""
         last = counter(session.rows(LAST_NUMBER + self.row_lock))
         receipts = self.insert_new(session, events, last) if events else []
         new = [(receipt.number, event) for receipt, event in zip(receipts, events, strict=True) if receipt.new]
         if new:
-            bodies = [
-                (number, checksum(event.body, event.ranker, event.kind, event.key, event.time), event.body)
-                for number, event in new
-            ]
+            bodies = [(number, body_checksum(event), event.body) for number, event in new]
             attachments = [
                 (event.ranker, number, checksum(event.attachment, event.ranker, number), event.attachment)
                 for number, event in new

@@ -23,7 +23,9 @@ from duelrank.storage.sql import (
     Rows,
     Session,
     SQLStorage,
+    body_checksum,
     check_version,
+    checksum,
     counter,
     migrate,
     rows_of_new,
@@ -34,11 +36,30 @@ T = TypeVar("T")
 TYPES = {"whole": "INTEGER", "real": "REAL", "bytes": "BLOB"}
 INSERT = {
     "events": """
-        INSERT INTO duelrank_events (number, ranker, kind, key, time) VALUES {rows}
-        ON CONFLICT (ranker, kind, key) DO NOTHING""",
-    "bodies": "INSERT INTO duelrank_bodies (number, checksum, body) VALUES {rows}",
-    "attachments": "INSERT INTO duelrank_attachments (ranker, number, checksum, body) VALUES {rows}",
+        INSERT INTO duelrank_events (number, ranker, kind, key, time)
+        SELECT * FROM (VALUES {rows}) WHERE column1 NOTNULL ON CONFLICT (ranker, kind, key) DO NOTHING""",
+    "bodies": """
+        INSERT INTO duelrank_bodies (number, checksum, body)
+        SELECT * FROM (VALUES {rows}) WHERE column1 NOTNULL""",
+    "attachments": """
+        INSERT INTO duelrank_attachments (ranker, number, checksum, body)
+        SELECT * FROM (VALUES {rows}) WHERE column1 NOTNULL""",
 }
+#: A view of each connection that writes. Inserting rows into it appends whole events, in a transaction of one statement; it fails
+#: if another process has appended an event in the meantime, or if an event is known.
+NEW_EVENTS = (
+    """CREATE TEMP VIEW new_events (number, ranker, kind, key, time, checksum, body, attached, attachment)
+        AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL""",
+    """CREATE TEMP TRIGGER append_event INSTEAD OF INSERT ON new_events BEGIN
+        SELECT RAISE(ABORT, 'another number') FROM duelrank_meta WHERE last_number <> NEW.number - 1;
+        INSERT INTO duelrank_events VALUES (NEW.number, NEW.ranker, NEW.kind, NEW.key, NEW.time);
+        INSERT INTO duelrank_bodies VALUES (NEW.number, NEW.checksum, NEW.body);
+        INSERT INTO duelrank_attachments
+            SELECT NEW.ranker, NEW.number, NEW.attached, NEW.attachment WHERE NEW.attachment NOTNULL;
+        UPDATE duelrank_meta SET last_number = NEW.number; END""",
+)
+INSERT_NEW = "INSERT INTO new_events SELECT * FROM (VALUES {rows}) WHERE column1 NOTNULL"
+MAX_NEW = 256  # events in this statement
 KNOWN = """
     WITH given (ranker, kind, key) AS (VALUES {rows}) SELECT ranker, kind, key, number
     FROM given CROSS JOIN duelrank_events USING (ranker, kind, key)"""  # SQLite keeps the order of a cross join
@@ -104,7 +125,9 @@ class SQLiteStorage(SQLStorage):
         self._inode: tuple[int, int] | None = None
         self._mode = "mode=rw"  # also for reading: "mode=ro" would leave its files next to the store
         self._pragmas = (*PRAGMAS, "query_only = ON") if read_only and path is not None else PRAGMAS
-        self._writes = _Pool(partial(self._connect, timeout if read_only else 0.0), 1)
+        self._newest: int | None = None  # the number of the newest event, as far as this process knows
+        writing = (timeout,) if read_only else (0.0, NEW_EVENTS)
+        self._writes = _Pool(partial(self._connect, *writing), 1)
         self._reads = self._writes if path is None else _Pool(partial(self._connect, timeout), READERS)
         try:
             if read_only and self.path is not None:
@@ -130,6 +153,32 @@ class SQLiteStorage(SQLStorage):
                 result = work(Session(connection))
             self._bound_wal(connection)
         return result
+
+    def append(self, events: Sequence[NewEvent]) -> list[Receipt]:
+        """Append events: with one statement if all are new, which is usual.
+
+        Python switches threads at each statement. A busy event loop would have to wait for each switch, and this thread, too.
+        """
+        last = self._newest
+        if last is None or not 0 < len(events) <= MAX_NEW or not self._insert_all(events, last):
+            receipts = super().append(events)
+            self._newest = max((receipt.number for receipt in receipts if receipt.new), default=last)
+            return receipts
+        self._newest = last + len(events)
+        return [Receipt(number, True) for number in range(last + 1, self._newest + 1)]
+
+    def _insert_all(self, events: Sequence[NewEvent], last: int) -> bool:
+        """Append new events, numbered from ``last`` + 1; return False, and change nothing, if that is not possible."""
+        rows = [_row(number, event) for number, event in enumerate(events, last + 1)]
+        statement, values = _statement(INSERT_NEW, rows)
+        with self._translated(), self._writes.borrow() as connection:
+            self._check_file()
+            try:
+                self._patiently(connection, statement, WRITE_PAUSE, values)
+            except sqlite3.IntegrityError:
+                return False
+            self._bound_wal(connection)
+        return True
 
     def insert_new(self, session: Session, events: Sequence[NewEvent], last: int) -> list[Receipt]:
         """Insert the rows of new events: all at once if all are new, which is usual."""
@@ -218,7 +267,7 @@ class SQLiteStorage(SQLStorage):
             "move the file back to its place, or restart this process to use the file that is there now"
         )
 
-    def _connect(self, timeout: float) -> sqlite3.Connection:
+    def _connect(self, timeout: float, prepared: Sequence[str] = ()) -> sqlite3.Connection:
         # Never creates the file: an empty one in place of one that was moved away would hide the loss.
         place = ":memory:" if self.path is None else f"{self.path.as_uri()}?{self._mode}"
         self._check_file()
@@ -227,8 +276,8 @@ class SQLiteStorage(SQLStorage):
                 place, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
             )
             try:
-                for pragma in self._pragmas:
-                    self._patiently(connection, f"PRAGMA {pragma}", LOCK_PAUSE)
+                for statement in (*(f"PRAGMA {pragma}" for pragma in self._pragmas), *prepared):
+                    self._patiently(connection, statement, LOCK_PAUSE)
             except sqlite3.Error:
                 connection.close()
                 raise
@@ -258,12 +307,14 @@ class SQLiteStorage(SQLStorage):
         """Turn on the write-ahead log and return the journal mode; wait for the lock, which SQLite does not do here."""
         return str(self._patiently(connection, "PRAGMA journal_mode = WAL", LOCK_PAUSE).fetchone()[0])
 
-    def _patiently(self, connection: sqlite3.Connection, statement: str, pause: float) -> sqlite3.Cursor:
+    def _patiently(
+        self, connection: sqlite3.Connection, statement: str, pause: float, values: Sequence[Any] = ()
+    ) -> sqlite3.Cursor:
         """Execute a statement, again and again while another process has the store locked."""
         deadline = monotonic() + self._timeout
         while True:
             try:
-                return connection.execute(statement)
+                return connection.execute(statement, values)
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
                     raise
@@ -395,18 +446,31 @@ def _version(connection: sqlite3.Connection, name: str) -> int:
     return 0
 
 
+def _row(number: int, event: NewEvent) -> tuple[Any, ...]:
+    """Return the row of an event for the view of new events."""
+    data = event.attachment
+    attached = None if data is None else checksum(data, event.ranker, number)
+    head = (number, event.ranker, event.kind, event.key, event.time)
+    return *head, body_checksum(event), event.body, attached, data
+
+
 def _statements(statement: str, rows: Rows) -> Iterator[tuple[str, list[Any]]]:
     """Yield statements that handle many rows each, with their parameters.
 
-    Python switches threads at each statement, and waiting for the next turn takes longer than handling a row. The number of
-    rows in a statement is a power of two, so that few different statements are prepared.
+    Python switches threads at each statement, and waiting for the next turn takes longer than handling many rows.
     """
-    start = 0
-    while start < len(rows):
-        count = min(len(rows) - start, MAX_PARAMETERS // len(rows[0]))
-        chunk = rows[start : start + (1 << count.bit_length() - 1)]
-        start += len(chunk)
-        yield _with_rows(statement, len(chunk), len(chunk[0])), list(chain.from_iterable(chunk))
+    most = 1 << (MAX_PARAMETERS // len(rows[0])).bit_length() - 1 if rows else 1
+    for start in range(0, len(rows), most):
+        yield _statement(statement, rows[start : start + most])
+
+
+def _statement(statement: str, rows: Rows) -> tuple[str, list[Any]]:
+    """Return a statement that handles rows, and its parameters.
+
+    Its number of rows is a power of two, so that few different statements are prepared; rows of NULL have no effect.
+    """
+    count, width = 1 << (len(rows) - 1).bit_length(), len(rows[0])
+    return _with_rows(statement, count, width), [*chain.from_iterable(rows), *[None] * (count - len(rows)) * width]
 
 
 @cache

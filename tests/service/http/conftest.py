@@ -65,7 +65,7 @@ class FakeService(Service):
 
     observer = Observer()
     read_only = False
-    learning = True
+    leads = learning = True
     ending = True  # so that a live stream has an end: a test client waits for the whole answer
 
     def __init__(self) -> None:

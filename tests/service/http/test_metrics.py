@@ -1,5 +1,6 @@
 """What Prometheus sees."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -7,12 +8,14 @@ from inspect import cleandoc
 from math import isnan
 
 import pytest
+from prometheus_client import Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.service.guards import guard_info
 from tests.service.http.conftest import DOCUMENTS
+from tests.waiting import until_async
 
 from duelrank.service import Observer
-from duelrank.service.http.metrics import MEMORY, Metrics
+from duelrank.service.http.metrics import MEMORY, SECONDS, Metrics
 
 
 def samples(text):
@@ -43,6 +46,39 @@ def test_requests_and_events(client):
     assert found["duelrank_feedback_events_total", "outcome=accepted", "ranker=shop"] == 1
     assert found["duelrank_feedback_events_total", "outcome=unknown", "ranker=shop"] == 1
     assert "nobody" not in answer.text, "names that clients make up must not become labels"
+
+
+def test_durations_are_counted_as_prometheus_counts_them():
+    metrics, durations = Metrics(), [0.0, 0.0005, 0.00051, 0.3, 10.0, 11.0]
+
+    async def requests():
+        for each in durations:
+            metrics.record_rank_time("shop", each)
+        assert not samples(generate_latest(metrics.registry).decode()).get(
+            ("duelrank_rank_latency_seconds_sum", "ranker=shop")
+        )
+        return metrics.text()
+
+    expected = Histogram("duelrank_rank_latency_seconds", "", ("ranker",), buckets=SECONDS, registry=None)
+    for each in durations:
+        expected.labels("shop").observe(each)
+    found = samples(asyncio.run(requests()).decode())
+    for sample in next(iter(expected.collect())).samples:
+        if not sample.name.endswith("_created"):
+            assert found[sample.name, *sorted(f"{key}={value}" for key, value in sample.labels.items())] == sample.value
+
+
+def test_counts_reach_the_registry_without_a_request(monkeypatch):
+    monkeypatch.setattr("duelrank.service.http.metrics.WRITE_SECONDS", 0.0)
+    metrics = Metrics()
+
+    async def request():
+        metrics.ranked("shop", 20)
+        await until_async(
+            lambda: metrics.registry.get_sample_value("duelrank_rank_documents_total", {"ranker": "shop"}) == 20.0
+        )
+
+    asyncio.run(request())
 
 
 def test_learning():

@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
+from threading import local
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 
 from duelrank.adapters.ubi import UbiEvent, action_of, fingerprint, id_text, user_of
+from duelrank.core.compiling import kernel_folder
 from duelrank.core.errors import LimitExceeded
 from duelrank.kernels.documents import READ, read_documents, read_documents_aside
 from duelrank.service.http import schema
@@ -131,17 +134,32 @@ class ArrayReader:
 
     #: Whether the kernels are compiled; before that, nothing is read.
     ready = False
+    #: The bytes of a body up to which a thread uses the same arrays again: they stay in the processor's cache.
+    max_kept = 64 << 10
+
+    def __init__(self) -> None:
+        self._kept = local()
+
+    def may_prepare(self) -> bool:
+        """Whether the kernels were compiled before, so that `prepare` takes only a moment; or no process can store them."""
+        return (mark := self._mark()) is None or mark.exists()
+
+    def _mark(self) -> Path | None:
+        folder = kernel_folder()
+        return None if folder is None else folder / "requests"
 
     def prepare(self) -> None:
         """Compile the kernels, or load them."""
         example = b'{"documents":[{"id":"a","features":[1]}]}'
         compiled = all(self.read(example, large) for large in (False, True)) and hasattr(read_documents, "signatures")
         self.ready = compiled  # not if kernels run as plain Python
+        if compiled and (mark := self._mark()) is not None:
+            with suppress(OSError):
+                mark.touch()
 
     def read(self, body: bytes, large: bool) -> schema.RankRequest | None:
         """Return the request, None if a general decoder has to read it, such as to explain what is wrong."""
-        text, found = np.frombuffer(body, np.uint8), np.zeros(5, np.int64)
-        values, names = np.empty(len(body) // 2 + 1), np.empty(len(body), np.uint8)
+        text, (values, names, found) = np.frombuffer(body, np.uint8), self._scratch(len(body))
         code = (read_documents_aside if large else read_documents)(text, values, names, found)
         if code != READ:
             return None
@@ -151,9 +169,21 @@ class ArrayReader:
             ids = names[:n_bytes].tobytes().decode().split("\0")
         except _BROKEN:
             return None
-        features = values[: n_documents * n_features].reshape(n_documents, n_features)
+        # NumPy's own copy would let other threads run, and the event loop would wait for its next turn.
+        features = np.frombuffer(values[: n_documents * n_features].tobytes()).reshape(n_documents, n_features)
         documents = DocumentArray(ids, b"", array=features)
         return schema.RankRequest(documents, rest.impression_id, rest.length, rest.explain)
+
+    def _scratch(self, n_bytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return arrays for the values, the ids and the counts in a body of this size."""
+        kept: tuple[np.ndarray, np.ndarray, np.ndarray] | None = getattr(self._kept, "arrays", None)
+        if n_bytes > self.max_kept or kept is None:
+            size = max(n_bytes, self.max_kept)
+            kept = np.empty(size // 2 + 1), np.empty(size, np.uint8), np.zeros(5, np.int64)
+            if size == self.max_kept:
+                self._kept.arrays = kept
+        kept[2][1] = 0  # no documents were found yet
+        return kept
 
 
 array_reader = ArrayReader()

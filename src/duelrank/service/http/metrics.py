@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
+from bisect import bisect_left
 from collections.abc import Callable
 from threading import Lock
 from typing import Literal
@@ -22,6 +24,9 @@ MEMORY = 1000
 
 #: The environment variable with the folder in which several workers keep their metrics; prometheus_client reads it too.
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
+
+#: Seconds after which counts of requests are written to the registry, and so to the files that other processes read.
+WRITE_SECONDS = 0.25
 
 #: How the values of several workers are combined: the sum over running workers, the largest, or the newest.
 Together = Literal["livesum", "max", "livemostrecent"]
@@ -43,6 +48,52 @@ _GUARD = {
 }
 
 
+class _Pending:
+    """Counts of requests, in memory until they are added to the registry together: adding each one takes ten times as long.
+
+    They belong to one event loop; without one they are added at once.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[Counter, float] = {}
+        self._times: dict[Histogram, list[float]] = {}
+        self._due = False
+
+    def inc(self, counter: Counter, amount: float = 1.0) -> None:
+        """Increase a counter."""
+        self._counts[counter] = self._counts.get(counter, 0.0) + amount
+        if not self._due:
+            self._schedule()
+
+    def observe(self, histogram: Histogram, seconds: float) -> None:
+        """Add a duration to a histogram with the buckets `SECONDS`."""
+        found = self._times.get(histogram) or self._times.setdefault(histogram, [0.0] * (len(SECONDS) + 2))
+        found[bisect_left(SECONDS, seconds)] += 1.0
+        found[-1] += seconds
+        if not self._due:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.write()
+        else:
+            self._due = True
+            loop.call_later(WRITE_SECONDS, self.write)
+
+    def write(self) -> None:
+        """Add the counts to the registry."""
+        counts, times, self._counts, self._times, self._due = self._counts, self._times, {}, {}, False
+        for counter, amount in counts.items():
+            counter.inc(amount)
+        for histogram, (*buckets, total) in times.items():
+            histogram._sum.inc(total)
+            for bucket, count in zip(histogram._buckets, buckets, strict=True):
+                if count:
+                    bucket.inc(count)
+
+
 class Metrics(Observer):
     """Counts events of the service, in a separate registry.
 
@@ -55,8 +106,9 @@ class Metrics(Observer):
         self.registry = registry = CollectorRegistry()
         self._averages: dict[str, tuple[int, float, float]] = {}
         self._lock = Lock()
-        self._latencies: dict[str, Callable[[float], None]] = {}
-        self._lists: dict[str, tuple[Callable[[], None], Callable[[float], None]]] = {}
+        self._latencies: dict[str, Histogram] = {}
+        self._lists: dict[str, tuple[Counter, Counter]] = {}
+        self._pending = _Pending()
         self._make_requests(registry)
         self._make_learning(registry)
         self._make_state(registry)
@@ -145,6 +197,7 @@ class Metrics(Observer):
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format; with several workers, those of all."""
+        self._pending.write()
         if os.environ.get(SHARED):
             from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -155,30 +208,30 @@ class Metrics(Observer):
 
     def requests(self, method: str, path: str) -> Callable[[int, float], None]:
         """Return a function that counts a request of this path, given its status and duration."""
-        observe = self._seconds.labels(method, path).observe
-        by_status: dict[int, Callable[[], None]] = {}
+        pending, seconds_of = self._pending, self._seconds.labels(method, path)
+        by_status: dict[int, Counter] = {}
 
         def count(status: int, seconds: float) -> None:
             if status not in by_status:
-                by_status[status] = self._http.labels(method, path, str(status)).inc
-            by_status[status]()
-            observe(seconds)
+                by_status[status] = self._http.labels(method, path, str(status))
+            pending.inc(by_status[status])
+            pending.observe(seconds_of, seconds)
 
         return count
 
     def record_rank_time(self, name: str, seconds: float) -> None:
         """Record the time to make and store an impression."""
         if name not in self._latencies:
-            self._latencies[name] = self._latency.labels(name).observe
-        self._latencies[name](seconds)
+            self._latencies[name] = self._latency.labels(name)
+        self._pending.observe(self._latencies[name], seconds)
 
     def ranked(self, name: str, n_documents: int) -> None:
         """Count an impression and its documents."""
         if name not in self._lists:
-            self._lists[name] = self._ranked.labels(name).inc, self._documents.labels(name).inc
-        count_list, count_documents = self._lists[name]
-        count_list()
-        count_documents(n_documents)
+            self._lists[name] = self._ranked.labels(name), self._documents.labels(name)
+        lists, documents = self._lists[name]
+        self._pending.inc(lists)
+        self._pending.inc(documents, n_documents)
 
     def fed(self, name: str, outcome: str, count: int) -> None:
         """Count feedback events by outcome."""

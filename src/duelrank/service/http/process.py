@@ -18,6 +18,7 @@ from duelrank.core.extensions import load_extensions
 from duelrank.service.channel import AVAILABLE, FrontChannel, Inbox, LearnerChannel
 from duelrank.service.http.app import create_app
 from duelrank.service.http.auth import KeyRing
+from duelrank.service.http.decoding import array_reader
 from duelrank.service.http.limits import WebSettings
 from duelrank.service.http.metrics import Metrics
 from duelrank.service.http.server import (
@@ -159,7 +160,8 @@ class ServerProcess:
                 select([woken], [], [], seconds)
                 return bool(signals)
 
-            _check_saved(learn(storage, self.settings, channel, Metrics(), stopped, lambda: ready.send([])))
+            then = (stopped, lambda: ready.send([]), array_reader.prepare)
+            _check_saved(learn(storage, self.settings, channel, Metrics(), *then))
 
     @contextmanager
     def _started(self) -> Iterator[Storage]:
