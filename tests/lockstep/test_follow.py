@@ -46,6 +46,9 @@ RECIPES = [
     "wmgd-dsp-curves",
     "query-scaled >> curves(sample=30, bend=2.0) >> nsgd-dsp(when='tie', avoided=3, n_low=2)",
     "query-scaled >> ramps(pieces=3, sample=30) >> pdgd",
+    "thompson-pairs(width=0.5, balance=0.5, drift=0.01)",
+    "thompson-pairs(prior=1.0, width=0.3, balance=1.0, drift=0.01, covariances=0)",
+    "query-scaled >> curves(sample=30) >> thompson-pairs(drift=0.01)",
     "pairrank",
     "pairrank(loss='sum', width=0.01, regularisation=0.03, transitive=False, learning_rate=0.9)",
 ]
@@ -67,6 +70,8 @@ def trace_of(name, shown):
         return {}
     if "pdgd" in name.lower():
         return {"scores": np.asarray(shown.trace)[np.isfinite(shown.trace)]}
+    if "thompson" in name:
+        return {"leads": np.asarray(shown.trace)[np.asarray(shown.ranking)]}
     directions, evidence = shown.trace
     found = {"directions": np.asarray(directions)}
     if hasattr(evidence, "teams"):

@@ -138,7 +138,7 @@ class ThompsonPairs(Algorithm):
         basis = qr_basis(np.array([carry(unit) for unit in np.eye(len(belief))]), _SAME)
         rest = np.eye(n_features) - scores(basis.T, basis.T) if len(basis) < n_features else np.zeros((0, n_features))
         rows = np.concatenate((known, self._widest * qr_basis(rest, _SAME)))
-        return self._memory(*kernel.widen_full(np.ascontiguousarray(rows.T), 1.0, self._widest), stream)
+        return self._memory(*kernel.widen_full(np.ascontiguousarray(rows.T), 1.0, math.inf), stream)
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Rank by a sample of the weights; the trace has the scores of the list by the mean weights."""

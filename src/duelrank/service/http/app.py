@@ -17,7 +17,6 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from duelrank import __version__
 from duelrank.core.errors import NotReady
@@ -43,7 +42,6 @@ PREPARE_SECONDS = 1.0
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _encode = msgspec.json.Encoder().encode
-_ANSWER = b"%b%bcontent-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\nx-content-type-options: nosniff\r\n\r\n%b"
 
 
 @dataclass
@@ -291,8 +289,6 @@ async def _send(
     send: Send, reply: Reply, request_id: str, before_closing: Callable[[], Awaitable[None]] | None = None
 ) -> None:
     """Send a whole answer, with the id of its request; ``before_closing`` is awaited before the connection may be closed."""
-    if before_closing is None and reply.status == 200 and not reply.headers and _write(send, reply, request_id):
-        return
     headers = [
         (b"content-type", reply.media_type),
         (b"content-length", b"%d" % len(reply.body)),
@@ -309,26 +305,6 @@ async def _send(
     await send({"type": "http.response.body", "body": reply.body, "more_body": True})
     await before_closing()
     await send({"type": "http.response.body", "body": b""})
-
-
-def _write(send: Send, reply: Reply, request_id: str) -> bool:
-    """Write a usual answer to uvicorn's connection, in a third of the time of two messages; return whether that was possible.
-
-    It is not possible if ``send`` is not uvicorn's own, such as with traces, or if uvicorn has more to do than to write.
-    """
-    cycle = getattr(send, "__self__", None)
-    if not isinstance(cycle, RequestResponseCycle) or cycle.disconnected or cycle.response_started:
-        return False
-    if cycle.access_log or not cycle.keep_alive or cycle.flow.write_paused or cycle.scope["method"] == "HEAD":
-        return False
-    cycle.response_started = cycle.response_complete = True
-    cycle.waiting_for_100_continue = False
-    defaults = b"".join([b"%b: %b\r\n" % header for header in cycle.default_headers])
-    parts = (STATUS_LINE[200], defaults, reply.media_type, len(reply.body), request_id.encode(), reply.body)
-    cycle.transport.write(_ANSWER % parts)
-    cycle.message_event.set()
-    cycle.on_response()
-    return True
 
 
 async def _send_stream(
