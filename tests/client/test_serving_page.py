@@ -95,7 +95,7 @@ def test_the_way_into_production_can_be_walked(url):
     (script,) = re.findall(r"```python\n(.*?)```", GUARD, re.DOTALL)
     assert "range(2000)" in script
     exec(script.replace("http://127.0.0.1:8000", url).replace("range(2000)", "range(30)"), {})
-    until(lambda: httpx.get(f"{url}/v1/rankers/guarded", timeout=FOR_EVER).json()["open"] == 0)
+    until(lambda: httpx.get(f"{url}/v1/rankers/guarded", timeout=FOR_EVER).json()["imitated"] == 30)
     result = CliRunner().invoke(app, ["guard", "guarded", "--once", "--url", url])
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("guarded  imitates your order: 30 of 300 lists  version ")
