@@ -25,9 +25,8 @@ class WMGD(DuelingBandit):
     graded credit (`SampleOnlyScored`), use of all credit (`CreditWeighted`), and a step that starts large and decreases. The
     projected variant (``wmgd-dsp``) uses the documents down to one below the last click, and remembers none.
 
-    With curves and settings tuned for them (``wmgd-dsp-curves``), no recipe that we know has a higher and as stable performance:
-    flatter credit, a softer projection, and a step that starts half as large and hardly decreases, so that it can recover from a
-    bad start.
+    With curves and settings tuned for them (``wmgd-dsp-curves``) it is the steadiest recipe that we know: flatter credit, a softer
+    projection, and a step that starts half as large and hardly decreases, so that it can recover from a bad start.
 
     References
     ----------

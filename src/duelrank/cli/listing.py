@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 #: What to begin with, by kind; other kinds are the parts of algorithms and of experiments.
 _OVERVIEW = {
     "algorithms": {
-        "wmgd-dsp-curves": "steady while users are served: the first choice",
+        "thompson-pairs-curves": "the most reward and the best weights, up to 140 features",
+        "wmgd-dsp-curves": "the steadiest while users are served",
         "wmgd-dsp": "the same on plain features; for hundreds of features",
         "mgd-dsp": "multileave gradient descent with the paper's projection",
         "pdgd": "pairwise differentiable gradient descent, a strong rival",
