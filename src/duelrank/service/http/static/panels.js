@@ -292,7 +292,7 @@ function showWeights(shown, x) {
   $("all-weights-label").hidden = order.length <= 8;
   const some = ($("all-weights").checked ? order : order.slice(0, 8)).filter(([, values]) => values.some((value) => value));
   const left = order.length > Math.max(some.length, 8) && !$("all-weights").checked;
-  const sure = Object.keys(shown.deviations).length ? " The band and ± are one standard deviation: how sure it is." : "";
+  const sure = Object.keys(shown.deviations).length ? " Bands and ± are one standard deviation." : "";
   setText("hint-weights", `What a feature adds; where it has a curve, how much the curve rises.${left ? ` The 8 largest of ${order.length}.` : ""}${sure}`);
   let places = x.map((_, i) => i), given = { time: true, range: aroundZero };
   if ($("by-version").checked) {
@@ -312,7 +312,7 @@ function showWeights(shown, x) {
     taken.add(at);
     colours.set(feature, at);
   }
-  const format = (told) => `${decimal(told?.[0])}${told?.[1] == null ? "" : ` ± ${decimal(told[1])}`}`;
+  const format = (told) => `${decimal(told?.[0])}${told?.[1] == null ? "" : `\u00a0±\u00a0${decimal(told[1])}`}`;
   const lines = some.map(([feature, values], i) => ({
     label: feature, colour: `--c${colours.get(feature) + 1}`, dash: i >= 8 ? [4, 3] : undefined, values: places.map((at) => values[at]), format,
     told: places.map((at) => (values[at] == null ? null : [values[at], shown.deviations[feature]?.[at]])),
@@ -321,7 +321,7 @@ function showWeights(shown, x) {
   const edge = (line, side) => ({ label: line.label, colour: line.colour, width: 0, silent: true,
     values: line.told.map((told) => (told?.[1] == null ? null : told[0] + side * told[1])) });
   const edges = known.flatMap((line) => [edge(line, 1), edge(line, -1)]);
-  const bands = known.map((line, i) => [lines.length + 2 * i + 1, lines.length + 2 * i + 2, line.colour, 0.13]);
+  const bands = known.map((line, i) => [lines.length + 2 * i + 1, lines.length + 2 * i + 2, line.colour, 0.1]);
   const empty = info.impressions ? "Nothing was learned in this time." : undefined;
   draw("chart-weights", lines.length ? along : [], [...lines, ...edges], { ...given, bands, yFormat: (y) => String(+y.toPrecision(3)), empty });
 }
@@ -524,8 +524,8 @@ const readCurves = () => asAdmin("no-curves", async () => {
 function showUncertain(curves) {
   const some = curves.filter((curve) => curve.uncertainty).sort((a, b) => b.uncertainty - a.uncertainty).slice(0, 3);
   $("explores").hidden = !some.length;
-  const told = some.map((curve) => `${curve.name} (± ${decimal(curve.uncertainty)})`).join(", ");
-  setText("explores", `What it would explore: ${told}. It knows least how far these move documents up and down.`);
+  const names = some.map((curve) => curve.name).join(", ");
+  setText("explores", `What it would explore: ${names}. Their effect on the order of documents is the least certain.`);
 }
 
 function drawnCurve(curve, bottom, top) {
