@@ -292,12 +292,12 @@ function showWeights(shown, x) {
   $("all-weights-label").hidden = order.length <= 8;
   const some = ($("all-weights").checked ? order : order.slice(0, 8)).filter(([, values]) => values.some((value) => value));
   const left = order.length > Math.max(some.length, 8) && !$("all-weights").checked;
-  const sure = Object.keys(shown.deviations).length ? " Bands and ± are one standard deviation." : "";
+  const sure = Object.keys(shown.deviations).length ? " ± and the bars at the end are one standard deviation." : "";
   setText("hint-weights", `What a feature adds; where it has a curve, how much the curve rises.${left ? ` The 8 largest of ${order.length}.` : ""}${sure}`);
-  let places = x.map((_, i) => i), given = { time: true, range: aroundZero };
+  let places = x.map((_, i) => i), given = { time: true };
   if ($("by-version").checked) {
     places = places.filter((i) => i === x.length - 1 || shown.model_version[i] !== shown.model_version[i + 1]);
-    given = { range: aroundZero, xFormat: (version) => short(version), xTell: (version) => `version ${whole.format(version)}` };
+    given = { xFormat: (version) => short(version), xTell: (version) => `version ${whole.format(version)}` };
     const seen = new Set(); // a version has one place, its last
     places = places.reverse().filter((i) => !seen.has(shown.model_version[i]) && seen.add(shown.model_version[i])).reverse();
     places.sort((a, b) => shown.model_version[a] - shown.model_version[b]);
@@ -317,13 +317,11 @@ function showWeights(shown, x) {
     label: feature, colour: `--c${colours.get(feature) + 1}`, dash: i >= 8 ? [4, 3] : undefined, values: places.map((at) => values[at]), format,
     told: places.map((at) => (values[at] == null ? null : [values[at], shown.deviations[feature]?.[at]])),
   }));
-  const known = lines.filter((line) => shown.deviations[line.label]);
-  const edge = (line, side) => ({ label: line.label, colour: line.colour, width: 0, silent: true,
-    values: line.told.map((told) => (told?.[1] == null ? null : told[0] + side * told[1])) });
-  const edges = known.flatMap((line) => [edge(line, 1), edge(line, -1)]);
-  const bands = known.map((line, i) => [lines.length + 2 * i + 1, lines.length + 2 * i + 2, line.colour, 0.1]);
+  for (const line of lines) line.whisker = line.told.findLast((told) => told?.[1] != null);
+  const ends = lines.flatMap(({ whisker }) => (whisker ? [whisker[0] - whisker[1], whisker[0] + whisker[1]] : []));
+  given.range = (low, high) => aroundZero(Math.min(low ?? 0, ...ends), Math.max(high ?? 0, ...ends));
   const empty = info.impressions ? "Nothing was learned in this time." : undefined;
-  draw("chart-weights", lines.length ? along : [], [...lines, ...edges], { ...given, bands, yFormat: (y) => String(+y.toPrecision(3)), empty });
+  draw("chart-weights", lines.length ? along : [], lines, { ...given, yFormat: (y) => String(+y.toPrecision(3)), empty });
 }
 
 function showKinds(shown, x) {
