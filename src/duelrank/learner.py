@@ -108,7 +108,7 @@ class Learner:
         known = f"{counted(self.n_features, 'feature')}, learned from {counted(self.state.step, 'list')}"
         if not self.algorithm.linear:
             return f"<Learner {spell(self.algorithm)}: {known}; {len(self.weights):,} weights, not linear>"
-        top = ", ".join(f"{name} {number:.3g}" for name, number in self._strongest(3)) if self.feature_names else ""
+        top = ", ".join(f"{name} {number}" for name, number in self._strongest(3, 3)) if self.feature_names else ""
         shown = "; " if self._has_weight_per_feature else "; ranges of curves: "
         return f"<Learner {spell(self.algorithm)}: {known}{shown if top else ''}{top}>"
 
@@ -117,8 +117,8 @@ class Learner:
         if not self.algorithm.linear:
             return f"<p>{escape(repr(self))}</p>"
         rows = (
-            f"<tr><td>{escape(name)}</td><td style='text-align: right'>{number:.4g}</td></tr>"
-            for name, number in self._strongest(_SHOWN)
+            f"<tr><td>{escape(name)}</td><td style='text-align: right'>{number}</td></tr>"
+            for name, number in self._strongest(_SHOWN, 4)
         )
         left = self.n_features - _SHOWN
         more = f"<tr><td colspan=2>… and {left:,} more</td></tr>" if left > 0 else ""
@@ -126,13 +126,16 @@ class Learner:
         shown = "weight" if self._has_weight_per_feature else "range of its curve"
         return f"<table>{head}<tr><th>feature</th><th>{shown}</th></tr>{''.join(rows)}{more}</table>"
 
-    def _strongest(self, n: int) -> list[tuple[str, float]]:
-        """Return the features that change scores most, with their weights, or with the ranges of their curves."""
-        numbers = self.weights
+    def _strongest(self, n: int, digits: int) -> list[tuple[str, str]]:
+        """Return the features that change scores most, with their weights and deviations, or with the ranges of their curves."""
+        numbers, belief = self.weights, self.deviations if self._has_weight_per_feature else None
         if not self._has_weight_per_feature:
             numbers = np.array([np.ptp(curve.heights) for curve in self.representation.curves(numbers, self._seen)])
         order = np.argsort(-np.abs(numbers), kind="stable")[:n].tolist()
-        return [(self._names[index], float(numbers[index])) for index in order]
+        ends = [""] * n if belief is None else [f" ± {number:.2g}" for number in belief[order]]
+        return [
+            (self._names[index], f"{numbers[index]:.{digits}g}{end}") for index, end in zip(order, ends, strict=False)
+        ]
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -156,6 +159,25 @@ class Learner:
     def weights(self) -> Weights:
         """The current weights, read-only: one per feature; with a representation, one per column; all weights of a network."""
         return self.state.weights
+
+    @property
+    def deviations(self) -> NDArray[np.float64] | None:
+        """The standard deviation of each weight, by the belief of the algorithm; None if it has no belief.
+
+        Examples
+        --------
+        Thompson sampling is less certain of the weight of the rating, in which these documents hardly differ:
+
+        >>> learner = Learner("thompson-pairs(prior=1)", feature_names=["price", "rating"])
+        >>> for _ in range(64):
+        ...     shown = learner.rank([[0.9, 0.5], [0.1, 0.6], [0.5, 0.5]])
+        ...     learner.learn(shown, shown.ranking == 1)
+        >>> learner
+        <Learner ThompsonPairs(prior=1.0): 2 features, learned from 64 lists; price -0.616 ± 0.9, rating 0.105 ± 1>
+        >>> dict(zip(learner.feature_names, learner.deviations.round(2).tolist()))
+        {'price': 0.9, 'rating': 1.0}
+        """
+        return self.algorithm.deviations(self.state)
 
     def rank(self, query: Query | ArrayLike, length: int | None = None) -> Impression:
         """Return the list to show, with exploration. Keep the impression until the feedback arrives, then call `learn`.
@@ -297,7 +319,7 @@ class Learner:
         self.algorithm.check_linear(
             "features do not add to the score one by one, so there are no curves; score() works"
         )
-        return shown_curves(self.representation, self.weights, self._seen, self._names)
+        return shown_curves(self.representation, self.weights, self._seen, self._names, self.deviations)
 
     def plot(self, features: int = 12) -> Figure:
         """Draw the contribution of the values of each feature to the score; needs the extra ``plot``.

@@ -322,6 +322,32 @@ class TestPanels:
         page.page.check("#by-version")
         page.until(lambda: page.page.locator("#chart-weights canvas").count() == 1)
 
+    @pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
+    def test_a_belief_is_shown_with_the_weights(self, served, tab, width, dark):
+        spec = msgspec.structs.replace(SPEC, name="sure", algorithm="thompson-pairs", representation="curves")
+        served.do(served.service.create(spec))
+        served.lists("sure", range(70), lambda number, ids: [min(ids)])
+        page = tab(f"{served.url}/dashboard/sure", width, dark=dark)
+        page.until(lambda: page.text("#chart-weights .legend").count("±") == 3)
+        assert "one standard deviation" in page.text("#hint-weights")
+        page.until(lambda: page.text("#explores").startswith("What it would explore: "))
+        assert all(name in page.text("#explores") for name in SPEC.features)
+        assert "±" in page.page.locator("#chart-weights").get_attribute("aria-label")
+        script = """() => {
+          const { plot, series } = charts.get("chart-weights"), { min, max } = plot.scales.y;
+          return series.map(({ whisker: [middle, by] }) => by > 0 && min < middle - by && middle + by < max);
+        }"""
+        assert page.evaluate(script) == [True, True, True]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    def test_without_a_belief_weights_are_shown_alone(self, served, tab):
+        served.lists("shop", range(10), lambda number, ids: [min(ids)])
+        page = tab(f"{served.url}/dashboard/shop")
+        page.until(lambda: page.page.locator("#chart-weights .legend li").count() == 3)
+        page.until(lambda: page.page.locator("#curves svg").count() == 3)
+        assert "±" not in page.text("#chart-weights .legend")
+        assert not page.page.locator("#explores").is_visible()
+
     def test_a_list_before_and_after(self, served, tab):
         served.lists("shop", range(40), lambda number, ids: [min(ids)])
         page = tab(f"{served.url}/dashboard/shop")

@@ -97,6 +97,15 @@ def test_curves(cli, cli_json, service):
     assert "█" not in bm25, "all features have the same scale"
 
 
+def test_curves_with_a_belief_have_their_deviation(cli, service):
+    assert "±" not in cli("rankers", "curves", "shop").stdout
+    curves = [each | {"deviation": 0.25, "uncertainty": 0.1} for each in CURVES["curves"]]
+    service.failure = httpx.Response(200, json=CURVES | {"curves": curves})
+    shown = cli("rankers", "curves", "shop").stdout
+    assert "-2 ± 0.25" in shown
+    assert " 1 ± 0.25" in shown
+
+
 def test_warnings_of_the_service(cli, service):
     service.failure = httpx.Response(200, json=INFO | {"warnings": ["the disk is nearly full"]})
     assert cli("rankers", "show", "shop").stderr.strip() == "warning: the disk is nearly full"

@@ -55,3 +55,30 @@ def test_in_a_chain_the_sample_is_that_of_the_last_stage():
     assert found.domain == "query range"
     assert (found.shares[0], found.shares[-1]) == (0.75, 0.25)
     assert found.importance == pytest.approx(np.std([0.0, 0.0, 0.0, 2.0]))
+
+
+def test_the_rise_of_a_curve_has_the_deviations_of_its_independent_columns():
+    deviations = np.array([0.3, 0.2, 0.4, 0.0])
+    shown = shown_curves(Ramps(), np.ones(4), memory([[0.0, 0.5, 1.0]] * 2), ["rare", "spread"], deviations)
+    found = {each.name: each.deviation for each in shown}
+    assert found == {"rare": pytest.approx(0.5), "spread": pytest.approx(0.2)}
+
+
+def test_uncertainty_is_the_importance_of_the_deviations():
+    """A feature that is the same in all documents cannot change their order, whatever is believed of it."""
+    same = memory([[0.0, 0.5, 1.0]] * 2, np.array([[0.5, 0.1], [0.5, 0.2], [0.5, 0.8], [0.5, 0.9]], np.float32))
+    shown = shown_curves(Ramps(), np.ones(4), same, ["same", "spread"], np.array([0.3, 0.2, 0.4, 0.0]))
+    found = {each.name: each.uncertainty for each in shown}
+    assert found == {"same": 0.0, "spread": pytest.approx(np.std([0.04, 0.08, 0.2, 0.2]))}
+
+
+@pytest.mark.parametrize("representation", [Raw(), QueryScaled(), Ramps(), BentLines()])
+def test_without_documents_both_are_the_deviation_of_a_line(representation):
+    first = representation.start(2)
+    one, other = shown_curves(representation, np.array([2.0, 1.0]), first, ["a", "b"], np.array([0.3, 0.1]))
+    assert [(each.deviation, each.uncertainty) for each in (one, other)] == [(0.3, 0.3), (0.1, 0.1)]
+
+
+def test_without_a_belief_there_are_none():
+    (found,) = shown_curves(Raw(), np.ones(1), {}, ["a"])
+    assert (found.deviation, found.uncertainty) == (None, None)

@@ -264,6 +264,37 @@ def test_the_weight_of_a_curve_is_its_rise(storage, kit):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("representation", ["raw", "query-scaled >> curves"])
+def test_weights_have_deviations_if_there_is_a_belief(storage, kit, representation):
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(RankerSpec("shop", "thompson-pairs", kit.features, representation, 5))
+            await traffic(service, kit, range(64), place=2)
+            await kit.learned(service, 64)
+            curves = {each.name: each for each in service.curves("shop").curves}
+            history = service.history("shop")
+            assert set(history.deviations) == set(kit.features)
+            for name in kit.features:
+                rise = curves[name].heights[-1] - curves[name].heights[0]
+                assert history.weights[name][-1] == pytest.approx(rise, rel=1e-6)
+                assert history.deviations[name][-1] == pytest.approx(curves[name].deviation, rel=1e-6)
+                assert curves[name].uncertainty > 0.0
+
+    asyncio.run(main())
+
+
+def test_without_a_belief_there_are_no_deviations(storage, kit):
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec())
+            await traffic(service, kit, range(3), place=2)
+            await kit.learned(service, 3)
+            assert service.history("shop").deviations == {}
+            assert {each.deviation for each in service.curves("shop").curves} == {None}
+
+    asyncio.run(main())
+
+
 def test_a_follower_reports_it_too(postgres_url, kit):
     async def main():
         with open_storage(postgres_url) as one, open_storage(postgres_url) as two:

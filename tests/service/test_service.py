@@ -281,6 +281,30 @@ class TestRanking:
 
         asyncio.run(main())
 
+    def test_an_algorithm_with_a_belief_says_how_sure_it_is(self, storage, kit):
+        async def main():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec(algorithm="thompson-pairs"))
+                await service.create(kit.spec(name="plain"))
+                for number in range(64):
+                    answer = await service.rank("shop", kit.request(number))
+                    await service.feedback("shop", [kit.event(number, ids(answer)[2:4])])
+                await kit.learned(service, 64)
+                expected = service._rankers["shop"].version.state.memory["deviations"]
+                assert expected.max() < 1 / math.sqrt(15.0), (
+                    "after the 64th list they are smaller than before the first"
+                )
+                assert list(service.weights("shop").deviations.values()) == expected.tolist()
+                answer = await service.rank("shop", kit.request(70, explain=True))
+                for each in answer.ranking:
+                    row = kit.table(70)[int(each.id[1:])]
+                    assert each.deviation == pytest.approx(math.hypot(*(row * expected)))
+                assert service.weights("plain").deviations is None
+                plain = await service.rank("plain", kit.request(70, explain=True))
+                assert {each.deviation for each in plain.ranking} == {None}
+
+        asyncio.run(main())
+
 
 class TestFeedback:
     def test_each_event_has_its_outcome(self, storage, kit):

@@ -117,6 +117,10 @@ class Algorithm(Part, ABC):
         found: NDArray[np.float64] = linear_scores(state.weights, self.columns(state, features, offsets))
         return found
 
+    def deviations(self, state: State) -> NDArray[np.float64] | None:
+        """Return the standard deviation of each weight, by the belief of the algorithm; None if it has no belief."""
+        return None
+
     def check_linear(self, consequence: str) -> None:
         """Raise `InvalidRecipe` with the consequence if no weight belongs to one feature."""
         if not self.linear:

@@ -120,6 +120,10 @@ class Represented(Algorithm):
         """Return the scores that the base gives to the columns."""
         return self.base.scores(_own(state), self.columns(state, features, offsets), offsets)
 
+    def deviations(self, state: State) -> NDArray[np.float64] | None:
+        """Return the standard deviation of the weight of each column."""
+        return self.base.deviations(_own(state))
+
     def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
         """Return the representation of the documents."""
         return self.representation.apply_all(features, offsets, _seen(state))

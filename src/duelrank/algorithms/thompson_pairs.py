@@ -86,15 +86,15 @@ class ThompsonPairs(Algorithm):
     Users click on the cheapest document. The ranker becomes sure of the weight of the price, and not of the rating:
 
     >>> from duelrank import Feedback, Learner, Query
-    >>> learner = Learner("thompson-pairs", feature_names=["price", "rating"])
+    >>> learner = Learner("thompson-pairs(prior=1)", feature_names=["price", "rating"])
     >>> query = Query("shoes", [[0.9, 0.5], [0.1, 0.5], [0.5, 0.5]])
     >>> for _ in range(64):
     ...     shown = learner.rank(query)
     ...     learner.learn(shown, Feedback(shown.ranking == 1))
     >>> learner.best(query).tolist()
     [1, 2, 0]
-    >>> learner.state.memory["deviations"].round(2).tolist()
-    [0.48, 0.5]
+    >>> learner.deviations.round(2).tolist()
+    [0.89, 1.0]
     """
 
     learning_only: ClassVar[tuple[str, ...]] = ("belief",)
@@ -139,6 +139,11 @@ class ThompsonPairs(Algorithm):
         rest = np.eye(n_features) - scores(basis.T, basis.T) if len(basis) < n_features else np.zeros((0, n_features))
         rows = np.concatenate((known, self._widest * qr_basis(rest, _SAME)))
         return self._memory(*kernel.widen_full(np.ascontiguousarray(rows.T), 1.0, math.inf), stream)
+
+    def deviations(self, state: State) -> NDArray[np.float64]:
+        """Return the standard deviation of each weight, as of the last 64th list."""
+        found: NDArray[np.float64] = state.memory["deviations"]
+        return found
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Rank by a sample of the weights; the trace has the scores of the list by the mean weights."""

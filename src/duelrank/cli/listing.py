@@ -25,10 +25,9 @@ _OVERVIEW = {
     "algorithms": {
         "thompson-pairs-curves": "the most reward and the best weights, up to 140 features",
         "wmgd-dsp-curves": "the steadiest while users are served",
-        "wmgd-dsp": "the same on plain features; for hundreds of features",
+        "wmgd-dsp": "for hundreds of features",
         "mgd-dsp": "multileave gradient descent with the paper's projection",
         "pdgd": "pairwise differentiable gradient descent, a strong rival",
-        "log-pairs": "learns from click logs; for weights that will be frozen",
     },
     "users": {
         "perfect": "clicks on relevant documents only",

@@ -325,13 +325,14 @@ def curves(
     if json:
         write_json(found)
         return
-    table = Table("feature", "importance", "from", "contribution", "to", "of")
+    belief = any(each.deviation is not None for each in found.curves)
+    table = Table("feature", "importance", *(["rise"] * belief), "from", "contribution", "to", "of")
     highest = max((max(each.heights) - min(each.heights) for each in found.curves), default=0.0)
     for each in found.curves:
         low, high = _ends(each)
-        table.add_row(
-            each.name, f"{each.importance:.3g}", f"{low:.4g}", _bars(each, highest), f"{high:.4g}", each.domain
-        )
+        rise = [f"{each.heights[-1] - each.heights[0]:.3g} ± {each.deviation:.2g}"] if belief else []
+        ends = (f"{low:.4g}", _bars(each, highest), f"{high:.4g}")
+        table.add_row(each.name, f"{each.importance:.3g}", *rise, *ends, each.domain)
     out().print(table)
 
 

@@ -139,7 +139,10 @@ def _algorithm(name: str, known: dict[str, Algorithm]) -> str:
 
 def _named(part: Part) -> str:
     """Return a part with a link to its section; a projected algorithm has no section, its parts follow."""
-    return f"`{spell(part)}`" if isinstance(part, Projected) else f"[`{spell(part)}`](#{type(part).__name__.lower()})"
+    if isinstance(part, Projected):
+        return f"`{spell(part)}`"
+    named = spell(part) if isinstance(part, Algorithm) else type(part).__name__.lower()
+    return f"[`{spell(part)}`](#{named.partition('(')[0]})"
 
 
 def _part(name: str, cls: type[Part]) -> str:

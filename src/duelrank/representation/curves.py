@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -518,6 +518,12 @@ class ShownCurve:
         (n_bins,) the share of the documents in each bin; the outermost bins include all values beyond them.
     domain
         The argument of the curve: "value", "scaled value", "query range" or "query rank".
+    deviation
+        Standard deviation of the rise of the curve, from its first point to its last; None for an algorithm without a belief. The
+        weights of the columns count as independent.
+    uncertainty
+        Importance of the standard deviations of the weights: large for a feature that is explored, because its effect on rankings
+        is not known; None for an algorithm without a belief.
     """
 
     name: str
@@ -526,10 +532,16 @@ class ShownCurve:
     edges: NDArray[np.float64]
     shares: NDArray[np.float64]
     domain: Domain
+    deviation: float | None = None
+    uncertainty: float | None = None
 
 
 def shown_curves(
-    representation: Representation, weights: Weights, memory: Memory, names: Sequence[str]
+    representation: Representation,
+    weights: Weights,
+    memory: Memory,
+    names: Sequence[str],
+    deviations: NDArray[np.float64] | None = None,
 ) -> list[ShownCurve]:
     """Return the curves of all features, the most important first.
 
@@ -543,6 +555,8 @@ def shown_curves(
         The memory of the representation: in the memory of a state, the entry "representation".
     names
         The names of the features.
+    deviations
+        (n_columns,) the standard deviations of the weights; None if they are not known.
 
     Examples
     --------
@@ -553,29 +567,59 @@ def shown_curves(
     price 2.0 [0.0, -2.0] query range
     bm25 0.5 [0.0, 0.5] query range
     """
-    sample, knots = memory.get("sample"), memory.get("knots")
-    if knots is not None and np.isnan(
-        knots[0, 0]
-    ):  # before the first knots: linear in the place in the range of the query
-        lines = QueryScaled().curves(weights, {})
-        found = [_shown(name, line, np.empty(0), "query range") for name, line in zip(names, lines, strict=True)]
-    else:
-        curves = representation.curves(weights, memory)
-        values = [np.empty(0)] * len(curves) if sample is None else np.asarray(sample, np.float64).T
-        found = [_shown(*each, representation.domain) for each in zip(names, curves, values, strict=True)]
+    first, sample = with_curves(representation, memory), memory.get("sample")
+    curves = first.curves(weights, memory)
+    values = [np.empty(0)] * len(curves)
+    if sample is not None and first is representation:
+        values = list(np.asarray(sample, np.float64).T)
+    found = [_shown(*each, first.domain) for each in zip(names, curves, values, strict=True)]
+    if deviations is not None:
+        alone = column_curves(first, deviations, memory, len(names))
+        found = [_with_belief(*each) for each in zip(found, alone, values, strict=True)]
     return sorted(found, key=lambda each: -each.importance)
 
 
+def _with_belief(shown: ShownCurve, alone: Sequence[Curve], values: NDArray[np.float64]) -> ShownCurve:
+    spread = math.hypot(*(_importance(each, values) for each in alone))
+    return replace(shown, deviation=math.hypot(*map(rise_of, alone)), uncertainty=spread)
+
+
+def with_curves(representation: Representation, memory: Memory) -> Representation:
+    """Return the representation; before its first knots, one that is linear in the place in the range of the query."""
+    knots = memory.get("knots")
+    return QueryScaled() if knots is not None and np.isnan(knots[0, 0]) else representation
+
+
+def rise_of(curve: Curve) -> float:
+    """Return the difference between the last height of a curve and the first."""
+    return float(curve.heights[-1] - curve.heights[0])
+
+
+def column_curves(
+    representation: Representation, weights: Weights, memory: Memory, n_features: int
+) -> list[tuple[Curve, ...]]:
+    """Return the curves of each feature, one for each of its columns, with the weights of the other columns 0."""
+    columns = weights.reshape(-1, n_features)
+    masks = np.eye(len(columns))[:, :, None]
+    alone = [representation.curves(frozen((columns * mask).ravel()), memory) for mask in masks]
+    return list(zip(*alone, strict=True))
+
+
+def _importance(curve: Curve, values: NDArray[np.float64]) -> float:
+    return float(curve.at(values).std() if len(values) else np.ptp(curve.heights))
+
+
 def _shown(name: str, curve: Curve, values: NDArray[np.float64], domain: Domain) -> ShownCurve:
+    importance = _importance(curve, values)
     if not len(values):
         nothing = frozen(np.empty(0))
-        return ShownCurve(name, curve, float(np.ptp(curve.heights)), nothing, nothing, domain)
+        return ShownCurve(name, curve, importance, nothing, nothing, domain)
     low, high = (0.0, 1.0) if domain.startswith("query") else np.quantile(values, [BEYOND, 1.0 - BEYOND])
     if low == high:  # one bin for the value of nearly all documents
         edges, share = np.array([low, np.nextafter(low, np.inf)]), np.ones(1)
-        return ShownCurve(name, curve, float(curve.at(values).std()), frozen(edges), frozen(share), domain)
+        return ShownCurve(name, curve, importance, frozen(edges), frozen(share), domain)
     counts, edges = np.histogram(np.clip(values, low, high), _edges(values, low, high))
-    return ShownCurve(name, curve, float(curve.at(values).std()), frozen(edges), frozen(counts / len(values)), domain)
+    return ShownCurve(name, curve, importance, frozen(edges), frozen(counts / len(values)), domain)
 
 
 def _edges(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:

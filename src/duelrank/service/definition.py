@@ -41,7 +41,7 @@ from duelrank.kernels.random import derive, uniform
 from duelrank.multileaving import Multileaver
 from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representation
 from duelrank.representation.base import by_feature, knots_of, with_knots
-from duelrank.representation.curves import Knotted, ShownCurve, shown_curves
+from duelrank.representation.curves import Knotted, ShownCurve, column_curves, rise_of, shown_curves, with_curves
 from duelrank.representation.fixed import read_representation, write_representation
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Settings
 from duelrank.storage import Event
@@ -469,6 +469,15 @@ class Definition:
         added: NDArray[np.float64] = by_feature(columns, raw.shape[1]).sum(axis=2)
         return added
 
+    def score_deviations(self, state: State, raw: Features) -> NDArray[np.float64] | None:
+        """Return the standard deviation of each score, as if weights were independent; None if the algorithm has no belief."""
+        belief = self.algorithm.deviations(state)
+        if belief is None:
+            return None
+        columns = self.algorithm.columns(state, raw, np.array([0, len(raw)]))
+        found: NDArray[np.float64] = np.sqrt(((columns * belief) ** 2).sum(axis=1))
+        return found
+
     def order(
         self,
         state: State,
@@ -561,7 +570,8 @@ class Definition:
     def curves(self, state: State) -> list[ShownCurve]:
         """Return what each feature adds to the score, as curves, the most important first; raise if it is not linear."""
         self.algorithm.check_linear("features do not add to the score one by one, so there are no curves")
-        return shown_curves(self.representation, state.weights, _seen(state), self.spec.features)
+        belief = self.algorithm.deviations(state)
+        return shown_curves(self.representation, state.weights, _seen(state), self.spec.features, belief)
 
     @cached_property
     def names_digest(self) -> bytes:
@@ -571,16 +581,18 @@ class Definition:
     def rises(self, state: State) -> bytes:
         """Return how much the curve of each feature rises over its domain, as float32 after the digest of their names.
 
-        Only the first features are included; a ranker that is not linear has no such curves, so there are no bytes.
+        Only the first features are included; a ranker that is not linear has no such curves, so there are no bytes. The standard
+        deviations of the rises follow, if the algorithm has a belief.
         """
         if not self.algorithm.linear:
             return b""
-        seen = _seen(state)
-        knots = knots_of(seen)
-        first = self.representation if knots is None or not np.isnan(knots[0, 0]) else QueryScaled()
-        curves = first.curves(state.weights, seen)[:HISTORY_FEATURES]
-        rises = np.array([curve.heights[-1] - curve.heights[0] for curve in curves], "<f4")
-        return self.names_digest + rises.tobytes()
+        seen, belief = _seen(state), self.algorithm.deviations(state)
+        first = with_curves(self.representation, seen)
+        rises = [rise_of(curve) for curve in first.curves(state.weights, seen)[:HISTORY_FEATURES]]
+        if belief is not None:
+            alone = column_curves(first, belief, seen, len(self.spec.features))[:HISTORY_FEATURES]
+            rises += [math.hypot(*map(rise_of, columns)) for columns in alone]
+        return self.names_digest + np.array(rises, "<f4").tobytes()
 
     def packed_weights(self, given: Mapping[str, float]) -> bytes:
         """Return weights by name as bytes, in the order of the features; raise if a feature is unknown."""

@@ -634,6 +634,12 @@ class Service:
         found = self._version_of(name, version)
         return found.definition.model(found.version, found.state)
 
+    def weights(self, name: str, version: int | None = None) -> schema.Model:
+        """Return the weights of a version, or of the current one, with their deviations if the algorithm has a belief."""
+        found = self._version_of(name, version)
+        definition, state = found.definition, found.state
+        return views.model_answer(definition.model(found.version, state), definition.algorithm.deviations(state))
+
     def curves(self, name: str, version: int | None = None) -> schema.ModelCurves:
         """Return what each feature adds to the score, in a version or the current one; the most important first."""
         found = self._version_of(name, version)

@@ -120,10 +120,12 @@ def explained_answer(id: str, body: log.StoredImpression, version: Version, raw:
     if not definition.algorithm.linear:
         return _scored_answer(id, body, version, raw)
     added = definition.contributions(version.state, raw)
+    belief = definition.score_deviations(version.state, raw)
     ranking = []
     for place, (shown, document) in enumerate(zip(body.shown, body.order, strict=True), 1):
         parts = dict(zip(definition.spec.features, added[document].tolist(), strict=True))
-        ranking.append(schema.RankedDocument(shown, place, float(added[document].sum()), parts))
+        deviation = None if belief is None else float(belief[document])
+        ranking.append(schema.RankedDocument(shown, place, float(added[document].sum()), parts, deviation))
     return schema.RankAnswer(id, body.version, ranking, body.kind)
 
 
@@ -135,20 +137,25 @@ def _scored_answer(id: str, body: log.StoredImpression, version: Version, raw: F
     return schema.RankAnswer(id, body.version, ranking, body.kind)
 
 
-def model_answer(model: Model) -> schema.Model:
-    """Return the weights of a model by feature; a list of weights for a feature with several columns."""
+def model_answer(model: Model, deviations: NDArray[np.float64] | None = None) -> schema.Model:
+    """Return the weights of a model by feature, and their deviations; a list for a feature with several columns."""
     if not isinstance(model, LinearModel):
         raise InvalidValue(
             f"{model.name!r} is not linear, no weight belongs to one feature, so there are no weights to show; it can be exported "
             "as onnx"
         )
-    rows = by_feature(model.weights, len(model.features))
-    weights = dict(zip(model.features, (rows[:, 0] if rows.shape[1] == 1 else rows).tolist(), strict=True))
+    weights = _by_column(model.weights, model.features)
     knots = None
     if model.knots is not None and not np.isnan(model.knots[0, 0]):
         knots = dict(zip(model.features, model.knots.tolist(), strict=True))
     representation = write_representation(model.representation, model.features)
-    return schema.Model(model.name, model.version, weights, representation, knots)
+    belief = None if deviations is None else _by_column(deviations, model.features)
+    return schema.Model(model.name, model.version, weights, representation, knots, belief)
+
+
+def _by_column(columns: NDArray[np.float64], features: Sequence[str]) -> dict[str, float | list[float]]:
+    rows = by_feature(columns, len(features))
+    return dict(zip(features, (rows[:, 0] if rows.shape[1] == 1 else rows).tolist(), strict=True))
 
 
 def model_curves(version: Version, state: State) -> schema.ModelCurves:
@@ -156,9 +163,9 @@ def model_curves(version: Version, state: State) -> schema.ModelCurves:
     curves = []
     for shown in version.definition.curves(state):
         curve, seen = shown.curve, (shown.edges.tolist(), shown.shares.tolist())
-        points = (curve.values.tolist(), curve.heights.tolist())
+        points, belief = (curve.values.tolist(), curve.heights.tolist()), (shown.deviation, shown.uncertainty)
         curves.append(
-            schema.FeatureCurve(shown.name, shown.domain, *points, curve.shape, shown.importance, *seen),
+            schema.FeatureCurve(shown.name, shown.domain, *points, curve.shape, shown.importance, *seen, *belief),
         )
     return schema.ModelCurves(version.definition.spec.name, version.version, curves)
 
@@ -412,6 +419,7 @@ def history_answer(
         trouble={"missing": [each.missing for each in points], "out_of_range": [each.out_of_range for each in points]},
         model_version=[each.version for each in points],
         weights=_weights(points, features[:HISTORY_FEATURES], digest),
+        deviations=_deviations(points, features[:HISTORY_FEATURES], digest),
         positions_shown=shown,
         positions_clicked=clicks,
         guard=_guard_history(points),
@@ -419,11 +427,18 @@ def history_answer(
     )
 
 
-def _weights(points: list[Point], names: Sequence[str], digest: bytes) -> dict[str, list[float | None]]:
+def _weights(points: list[Point], names: Sequence[str], digest: bytes, first: int = 0) -> dict[str, list[float | None]]:
     """Return weights by name; None for points with other features than the present ones."""
+    rows = [_row(each.weights[4:]) if each.weights[:4] == digest else [] for each in points]
     unknown: list[float | None] = [None] * len(names)
-    rows = [_row(each.weights[4:]) if each.weights[:4] == digest else unknown for each in points]
+    rows = [row[first : first + len(names)] or unknown for row in rows]
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _deviations(points: list[Point], names: Sequence[str], digest: bytes) -> dict[str, list[float | None]]:
+    """Return the standard deviations that follow the weights; nothing if there are none."""
+    found = _weights(points, names, digest, len(names))
+    return found if any(value is not None for values in found.values() for value in values) else {}
 
 
 def _row(weights: bytes) -> list[float | None]:

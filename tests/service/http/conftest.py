@@ -37,6 +37,7 @@ from duelrank.service.http.schema import (
     ImpressionInfo,
     Invalid,
     LastStep,
+    Model,
     ModelCurves,
     Overview,
     RankAnswer,
@@ -49,7 +50,7 @@ from duelrank.service.http.schema import (
     VersionRanking,
 )
 from duelrank.service.intake import DocumentArray
-from duelrank.service.views import history_answer
+from duelrank.service.views import history_answer, model_answer
 from duelrank.storage import Storage, open_storage
 
 with warnings.catch_warnings():
@@ -206,6 +207,9 @@ class FakeService(Service):
         weights = np.arange(1.0, len(info.features) + 1)
         seen = read_representation(info.representation or "raw", info.features)
         return LinearModel(name, 1, info.features, weights, seen)
+
+    def weights(self, name: str, version: int | None = None) -> Model:
+        return model_answer(self.model(name, version))
 
     def history(self, name: str, step: Any = "minute", start: float | None = None, end: float | None = None) -> History:
         self.ranker(name)

@@ -36,7 +36,6 @@ from duelrank.service.http.decoding import NDJSON, decode_body, decode_events, d
 from duelrank.service.http.errors import NoSuchPage, NoWebhook, wrong_shape
 from duelrank.service.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
 from duelrank.service.service import Service
-from duelrank.service.views import model_answer
 from duelrank.service.webhooks import without_secrets
 
 if TYPE_CHECKING:
@@ -438,10 +437,11 @@ async def unpin(call: Call) -> schema.RankerInfo:
 async def model(call: Call) -> schema.Model:
     """Show the weights by feature, of the current version or of an earlier one.
 
-    The weights of a feature are a list if its representation has several columns; its curve is easier to interpret. A ranker that
-    is not linear, such as a neural network, has neither: 422.
+    The weights of a feature are a list if its representation has several columns; its curve is easier to interpret. Algorithms with
+    a belief also return the standard deviation of each weight. A ranker that is not linear, such as a neural network, has neither
+    weights nor curves: 422.
     """
-    return model_answer(await asyncio.to_thread(call.service.model, call.name, call.query.version))
+    return await asyncio.to_thread(call.service.weights, call.name, call.query.version)
 
 
 async def curves(call: Call) -> schema.ModelCurves:

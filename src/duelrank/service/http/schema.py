@@ -253,13 +253,15 @@ class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A document of a ranking; ``position`` counts from 1. With ``explain``: its score, and what each feature adds to it.
 
-    A ranker that is not linear has scores only.
+    A ranker that is not linear has scores only. ``deviation`` is the standard deviation of the score, for an algorithm with a
+    belief about its weights, which count as independent.
     """
 
     id: str
     position: int
     score: float | None = None
     explain: dict[str, float] | None = None
+    deviation: float | None = None
 
 
 class RankAnswer(msgspec.Struct, frozen=True):
@@ -401,6 +403,7 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
 
     The ``representation`` makes one or several columns of each feature; with several, the weights of a feature are a list.
     ``knots`` are the points on the axis of each feature between which columns rise; None if the representation has not learned any.
+    ``deviations`` are the standard deviations of the weights, for an algorithm with a belief about them.
     """
 
     name: str
@@ -408,6 +411,7 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
     weights: dict[str, float | list[float]]
     representation: str | dict[str, Any]
     knots: dict[str, list[float]] | None = None
+    deviations: dict[str, float | list[float]] | None = None
 
 
 class FeatureCurve(msgspec.Struct, frozen=True):
@@ -431,6 +435,12 @@ class FeatureCurve(msgspec.Struct, frozen=True):
     edges, shares
         Distribution of the seen documents: edges of bins over the axis, and the share of documents in each; the outermost bins
         include everything beyond them. Empty if none are remembered.
+    deviation
+        Standard deviation of the rise of the curve, from its first point to its last, for an algorithm with a belief about its
+        weights. The weights of the columns count as independent.
+    uncertainty
+        Importance of the standard deviations of the weights: the features with the largest one are explored, because their effect
+        on rankings is not known.
     """
 
     name: str
@@ -441,6 +451,8 @@ class FeatureCurve(msgspec.Struct, frozen=True):
     importance: float
     edges: list[float] = []
     shares: list[float] = []
+    deviation: float | None = None
+    uncertainty: float | None = None
 
 
 class ModelCurves(msgspec.Struct, frozen=True):
@@ -714,6 +726,8 @@ class History(msgspec.Struct, frozen=True):
         The guard; None if there was none in this time.
     marks
         Control events.
+    deviations
+        Standard deviations of the ``weights``, in the same form; empty if the algorithm has no belief about its weights.
     """
 
     name: str
@@ -735,6 +749,7 @@ class History(msgspec.Struct, frozen=True):
     positions_clicked: list[int]
     guard: HistoryGuard | None
     marks: list[HistoryMark]
+    deviations: dict[str, list[float | None]] = {}
 
 
 class Live(msgspec.Struct, frozen=True):

@@ -52,7 +52,8 @@ const charts = new Map(); // by the id of their place
  * Draw lines in a place of the page, or bring them up to date.
  *
  * `series` has for each line: label, colour (a CSS variable), values, and where they differ from the usual: format, width, fill, dash,
- * told (what the legend tells in place of the values), rest (what it tells without a cursor), silent (not in the legend), bars.
+ * told (what the legend tells in place of the values), rest (what it tells without a cursor), silent (not in the legend), bars,
+ * whisker (the newest value and its standard deviation, for an error bar at the end).
  * `given` has: time (whether x is time, to now and with the marks), range (of y), log, levels (horizontal lines), bands, empty (what to
  * say where there is nothing to draw), xFormat.
  */
@@ -131,7 +132,7 @@ function options(chart, size) {
   const labels = given.xFormat ? { values: (plot, ticks) => ticks.map((tick) => chart.given.xFormat(tick)), ...places } : { values: TIMES };
   return {
     ...size,
-    padding: [16, given.time ? 30 : 18, 0, 0], // half of the last label of a time sticks out
+    padding: [16, given.time || series.some((each) => each.whisker) ? 30 : 18, 0, 0], // half of the last label of a time sticks out
     legend: { show: false },
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false }, ...(given.time ? { sync: { key: "time" } } : {}) },
     scales: {
@@ -223,8 +224,20 @@ function decorate(plot, chart) {
     ctx.textAlign = "left";
     ctx.fillText(text, left, y + 14 * ratio);
   }
+  drawWhiskers(plot, chart.series.filter((each) => each.whisker), ratio);
   if (chart.given.time) drawMarks(plot, ratio);
   ctx.restore();
+}
+
+/** Draw error bars side by side, right of the lines. */
+function drawWhiskers(plot, series, ratio) {
+  const { ctx, bbox } = plot, y = (value) => plot.valToPos(value, "y", true);
+  series.forEach(({ colour, whisker: [middle, by] }, i) => {
+    const x = bbox.left + bbox.width + (5 + (24 * i) / Math.max(series.length, 8)) * ratio;
+    ctx.fillStyle = css(colour);
+    ctx.fillRect(x - 0.5 * ratio, y(middle + by), ratio, y(middle - by) - y(middle + by));
+    ctx.fillRect(x - 1.5 * ratio, y(middle) - 1.5 * ratio, 3 * ratio, 3 * ratio);
+  });
 }
 
 /** Draw a line for each mark, and badges with their letters above. */

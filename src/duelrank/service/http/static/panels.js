@@ -43,6 +43,7 @@ function filled(found) {
   for (const name of ["lists", "closed", "clicked", "trouble"]) result[name] = each(found[name], counts);
   result.reciprocal_rank = each(found.reciprocal_rank, rates);
   result.weights = each(found.weights, carried);
+  result.deviations = each(found.deviations, carried);
   result.model_version = carried(found.model_version);
   if (found.guard) result.guard = { ...each(found.guard, carried), wins: counts(found.guard.wins), losses: counts(found.guard.losses) };
   return result;
@@ -60,7 +61,7 @@ function merged(known, news) {
   const result = { ...known, live, positions_shown, positions_clicked };
   for (const name of ["time", "no_feedback", "learned", "failed", "events", "model_version"]) result[name] = join(known[name], news[name], 0);
   for (const name of ["lists", "closed", "clicked", "trouble"]) result[name] = both(known[name], news[name], 0);
-  for (const name of ["reciprocal_rank", "weights"]) result[name] = both(known[name], news[name], null);
+  for (const name of ["reciprocal_rank", "weights", "deviations"]) result[name] = both(known[name], news[name], null);
   if (known.guard || news.guard) result.guard = both(known.guard, news.guard, null);
   const seen = new Set(known.marks.map((mark) => mark.time + mark.event));
   result.marks = [...known.marks, ...news.marks.filter((mark) => !seen.has(mark.time + mark.event))];
@@ -291,11 +292,12 @@ function showWeights(shown, x) {
   $("all-weights-label").hidden = order.length <= 8;
   const some = ($("all-weights").checked ? order : order.slice(0, 8)).filter(([, values]) => values.some((value) => value));
   const left = order.length > Math.max(some.length, 8) && !$("all-weights").checked;
-  setText("hint-weights", `What a feature adds; where it has a curve, how much the curve rises.${left ? ` The 8 largest of ${order.length}.` : ""}`);
-  let places = x.map((_, i) => i), given = { time: true, range: aroundZero };
+  const sure = Object.keys(shown.deviations).length ? " ± and the bars at the end are one standard deviation." : "";
+  setText("hint-weights", `What a feature adds; where it has a curve, how much the curve rises.${left ? ` The 8 largest of ${order.length}.` : ""}${sure}`);
+  let places = x.map((_, i) => i), given = { time: true };
   if ($("by-version").checked) {
     places = places.filter((i) => i === x.length - 1 || shown.model_version[i] !== shown.model_version[i + 1]);
-    given = { range: aroundZero, xFormat: (version) => short(version), xTell: (version) => `version ${whole.format(version)}` };
+    given = { xFormat: (version) => short(version), xTell: (version) => `version ${whole.format(version)}` };
     const seen = new Set(); // a version has one place, its last
     places = places.reverse().filter((i) => !seen.has(shown.model_version[i]) && seen.add(shown.model_version[i])).reverse();
     places.sort((a, b) => shown.model_version[a] - shown.model_version[b]);
@@ -310,11 +312,16 @@ function showWeights(shown, x) {
     taken.add(at);
     colours.set(feature, at);
   }
-  const sorted = some.map(([feature, values], i) => ({
-    label: feature, colour: `--c${colours.get(feature) + 1}`, dash: i >= 8 ? [4, 3] : undefined, values: places.map((at) => values[at]), format: (y) => decimal(y),
+  const format = (told) => `${decimal(told?.[0])}${told?.[1] == null ? "" : `\u00a0±\u00a0${decimal(told[1])}`}`;
+  const lines = some.map(([feature, values], i) => ({
+    label: feature, colour: `--c${colours.get(feature) + 1}`, dash: i >= 8 ? [4, 3] : undefined, values: places.map((at) => values[at]), format,
+    told: places.map((at) => (values[at] == null ? null : [values[at], shown.deviations[feature]?.[at]])),
   }));
+  for (const line of lines) line.whisker = line.told.findLast((told) => told?.[1] != null);
+  const ends = lines.flatMap(({ whisker }) => (whisker ? [whisker[0] - whisker[1], whisker[0] + whisker[1]] : []));
+  given.range = (low, high) => aroundZero(Math.min(low ?? 0, ...ends), Math.max(high ?? 0, ...ends));
   const empty = info.impressions ? "Nothing was learned in this time." : undefined;
-  draw("chart-weights", sorted.length ? along : [], sorted, { ...given, yFormat: (y) => String(+y.toPrecision(3)), empty });
+  draw("chart-weights", lines.length ? along : [], lines, { ...given, yFormat: (y) => String(+y.toPrecision(3)), empty });
 }
 
 function showKinds(shown, x) {
@@ -501,14 +508,23 @@ function showRanking(side, ranked, elsewhere, clicked, length, way) {
 const SVG = "http://www.w3.org/2000/svg";
 
 const readCurves = () => asAdmin("no-curves", async () => {
-  const asked = generation, found = (await get(of("/curves"))).curves.slice(0, 24);
+  const asked = generation, all = (await get(of("/curves"))).curves, found = all.slice(0, 24);
   if (asked !== generation) return;
+  showUncertain(all);
   const heights = found.flatMap((curve) => curve.heights), top = Math.max(0, ...heights), bottom = Math.min(0, ...heights);
   const learned = top > bottom;
   $("no-curves").hidden = learned;
   setText("no-curves", "Nothing was learned yet.");
   $("curves").replaceChildren(...(learned ? found.map((curve) => drawnCurve(curve, bottom, top)) : []));
 });
+
+/** Name the features that exploring varies most: their effect on rankings is the least certain. */
+function showUncertain(curves) {
+  const some = curves.filter((curve) => curve.uncertainty).sort((a, b) => b.uncertainty - a.uncertainty).slice(0, 3);
+  $("explores").hidden = !some.length;
+  const names = some.map((curve) => curve.name).join(", ");
+  setText("explores", `What it would explore: ${names}. Their effect on the order of documents is the least certain.`);
+}
 
 function drawnCurve(curve, bottom, top) {
   const item = element("li"), drawing = document.createElementNS(SVG, "svg"), W = 140, H = 54;
