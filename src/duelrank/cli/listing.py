@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 #: What to begin with, by kind; other kinds are the parts of algorithms and of experiments.
 _OVERVIEW = {
     "algorithms": {
-        "thompson-pairs-curves": "the most reward and the best weights, up to 140 features",
+        "thompson-pairs-curves": "the most reward and the best final weights",
         "wmgd-dsp-curves": "the steadiest while users are served",
         "wmgd-dsp": "for hundreds of features",
-        "mgd-dsp": "multileave gradient descent with the paper's projection",
-        "pdgd": "pairwise differentiable gradient descent, a strong rival",
+        "mgd-dsp": "the paper's projection on top of MGD",
+        "pdgd": "pairwise gradient descent, a strong rival",
     },
     "users": {
         "perfect": "clicks on relevant documents only",
