@@ -51,7 +51,9 @@ def test_the_belief_never_becomes_wider_than_at_the_start(recipe):
 def test_the_belief_is_converted_with_the_weights_and_starts_again_in_new_directions():
     algorithm = parse("thompson-pairs(prior=4.0)")
     state = taught("thompson-pairs(prior=4.0)").state
-    change = np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.0], [0.0, 0.8, 0.0], [0.0, 0.0, 2.0]])  # the second becomes two columns
+    change = np.array(
+        [[1.0, 0.0, 0.0], [0.0, 0.6, 0.0], [0.0, 0.8, 0.0], [0.0, 0.0, 2.0]]
+    )  # the second becomes two columns
     memory = algorithm.carry_memory(state.memory, 4, lambda weights: change @ weights, stream(1, "carry"))
     covariance = state.memory["belief"] @ state.memory["belief"].T
     new = np.array([0.0, 0.8, -0.6, 0.0])  # orthogonal to all that the old columns can express

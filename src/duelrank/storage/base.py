@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from duelrank.core.errors import InvalidValue
 from duelrank.core.validation import whole_number
 
@@ -22,7 +20,8 @@ MAX_BODY_BYTES = 1 << 28
 MAX_NUMBER = (1 << 63) - 1
 
 
-class NewEvent(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class NewEvent:
     """An event to be appended to the log.
 
     Parameters
@@ -55,9 +54,9 @@ class NewEvent(msgspec.Struct, frozen=True, gc=False):
         for name, given in (("ranker", self.ranker), ("kind", self.kind), ("key", self.key)):
             if type(given) is str and given.isascii() and 0 < len(given) <= 100 and "\0" not in given:
                 continue  # valid, which takes half as long to find out as with `checked_text`
-            msgspec.structs.force_setattr(self, name, checked_text(name, given))
+            object.__setattr__(self, name, checked_text(name, given))
         if type(self.time) is not float or not 0.0 < self.time < math.inf:
-            msgspec.structs.force_setattr(self, "time", checked_time(self.time))
+            object.__setattr__(self, "time", checked_time(self.time))
         checked_body(self.body)
         if self.attachment is not None:
             checked_body(self.attachment, "an attachment")
