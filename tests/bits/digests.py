@@ -26,6 +26,8 @@ RUNS = {
     "pdgd": "informational",
     "mlp-pdgd(layers=2)": "navigational",
     "pairrank": "perfect",
+    "thompson-pairs-curves": "informational",
+    "thompson-pairs(covariances=0)": "navigational",
     "cps": "navigational",
     "c-mgd(decay=0.999)": "perfect",
     "log-pairs": "informational",
