@@ -41,8 +41,11 @@ def logged(number: int) -> LoggedImpression:
     return LoggedImpression(f"q{number}", rows, clicks=liked(documents, list(documents)))
 
 
-def test_log_guard_export(served):
+@pytest.mark.parametrize("algorithm", ["of the page", "thompson-pairs"])
+def test_log_guard_export(served, algorithm):
     (spec,) = re.findall(r"curl localhost:8000/v1/rankers -d '(.*?)'", PAGE)
+    if algorithm != "of the page":
+        spec = json.dumps(json.loads(spec) | {"algorithm": algorithm})
     (path,) = re.findall(r"curl \"localhost:8000(\S+)\"", PAGE)
     with Client(served.url) as client:
         assert httpx.post(f"{served.url}/v1/rankers", content=spec, timeout=FOR_EVER).status_code == 201
