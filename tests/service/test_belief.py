@@ -1,4 +1,4 @@
-"""An algorithm with a belief in the service: only checkpoints have the belief, and restarts, replays and rollbacks keep to the log."""
+"""An algorithm with a belief in the service: only checkpoints have it, and restarts, replays and rollbacks agree."""
 
 from __future__ import annotations
 
