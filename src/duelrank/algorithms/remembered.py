@@ -211,6 +211,8 @@ class Remember(Part):
         query, users = impression.query, memory.get("examination", {})
         if not query.id:
             return memory
+        if "queries_known" not in memory:  # a state that was stored without its queries
+            memory = {**self.start(), **memory}
         seen = self.examination.weights(users, impression, feedback)
         clicks = feedback.clicks.astype(np.float64)
         model, rounds = self.table.read(memory, query.id)

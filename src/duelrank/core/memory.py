@@ -221,6 +221,10 @@ class QueryMemory:
                 yield int(bucket[at]), int(bucket[at + 2]), bucket[start:stop]
                 at = stop
 
+    def n_bytes(self, memory: Memory) -> int:
+        """Return the number of bytes of all records."""
+        return sum(memory[name].nbytes for name in self._names if name in memory)
+
     def mapped(self, memory: Memory, change: Callable[[int, NDArray[np.int64]], NDArray[np.int64] | None]) -> Memory:
         """Return the memory with each model replaced by what a function returns for its key and itself; None forgets the query."""
         after, oldest, known = {**memory}, memory["queries_oldest"].copy(), 0
