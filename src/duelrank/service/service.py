@@ -15,11 +15,11 @@ import msgspec
 
 from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, StoreLocked, UnknownName
 from duelrank.core.memory import completed
-from duelrank.core.types import Features, State
+from duelrank.core.types import NO_BOOSTS, Features, Memory, State
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.export import Model
-from duelrank.service import log, views
+from duelrank.service import intake, log, views
 from duelrank.service.channel import FrontChannel, SaveStep
 from duelrank.service.definition import (
     GREEDY,
@@ -70,6 +70,8 @@ MAX_LABEL = 100
 FEEDBACK_SLICE = 50
 #: Requests with more feature values are computed in a thread, so that they do not block the event loop.
 INLINE_VALUES = 20_000
+#: The maximum number of queries in an answer about the memory.
+MAX_REMEMBERED = 100
 #: The number of impressions in the list of recent ones.
 RECENT_IMPRESSIONS = 30
 
@@ -236,7 +238,7 @@ class Service:
         version, reader = ranker.version, self._reader(ranker)
         documents = request.documents if isinstance(request.documents, list) else request.documents.ids
         known = self._recent.get(ranker.created.number, id)
-        make, parts = self._make_impression, (reader, version, id, request, known)
+        make, parts = self._make_impression, (reader, version, ranker.remembered, id, request, known)
         large = len(documents) * len(version.definition.spec.features) > INLINE_VALUES
         ids, raw, stored, attachment = await asyncio.to_thread(make, *parts) if large else make(*parts)
         if known is None or known.body is None:
@@ -266,6 +268,7 @@ class Service:
         self,
         reader: DocumentReader,
         version: Version,
+        remembered: Memory,
         id: str,
         request: schema.RankRequest,
         known: log.CachedImpression | None,
@@ -278,10 +281,11 @@ class Service:
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
-        shares = (version.learned_share, version.imitates)
-        order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares)
+        shares, query = (version.learned_share, version.imitates), intake.remembered_query(request, self.settings)
+        boosts = definition.boosts(remembered, id, query, ids) if query else NO_BOOSTS
+        order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares, boosts)
         frozen = version.frozen and kind == GREEDY
-        rest = (troubles.missing, troubles.out_of_range, definition.names_digest, frozen)
+        rest = (troubles.missing, troubles.out_of_range, definition.names_digest, frozen, query, boosts)
         stored = log.StoredImpression.of(version.version, ids, order, kind, teams, *rest)
         return ids, raw, stored, log.pack_features(raw)
 
@@ -567,6 +571,19 @@ class Service:
         if found is None:
             raise _no_version(name, version)
         return await self._control(ranker, _use_version(action, found, definition))
+
+    def memory(self, name: str, query: str = "", limit: int = MAX_REMEMBERED) -> schema.MemoryInfo:
+        """Return what a ranker remembers of a query, in its remembered form; or of those with the largest effect."""
+        return views.memory_info(self._readable_ranker(name), query, whole_number("limit", limit, 1, MAX_REMEMBERED))
+
+    async def forget(self, name: str, query: str = "", document: str = "") -> schema.RankerInfo:
+        """Remove a query, or a document of all queries, or everything from the memory of queries; returns when it is applied."""
+        ranker = await self._writable_ranker(name)
+        if ranker.created.remember is None:
+            raise InvalidValue(f"{name!r} does not remember queries, so there is nothing to forget")
+        if query and document:
+            raise InvalidValue("name either a query or a document to forget, not both")
+        return await self._control(ranker, log.Control("forget", query=query, document=document))
 
     async def _control(self, ranker: Ranker, control: log.Control) -> schema.RankerInfo:
         """Append a control event, and wait until a version after it is served."""

@@ -242,19 +242,25 @@ class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Number of documents to show, by default that of the ranker; an impression keeps its length.
     explain
         Whether to return scores, and what each feature adds to them.
+    query
+        Text of the query, for a ranker that remembers queries; upper and lower case, and the number of spaces, do not matter.
+    query_key
+        An opaque name of the query instead of its text, for clients that must not send texts.
     """
 
     documents: list[Document] | DocumentTable
     impression_id: str | None = None
     length: int | None = None
     explain: bool = False
+    query: str | None = None
+    query_key: str | None = None
 
 
 class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A document of a ranking; ``position`` counts from 1. With ``explain``: its score, and what each feature adds to it.
 
     A ranker that is not linear has scores only. ``deviation`` is the standard deviation of the score, for an algorithm with a
-    belief about its weights, which count as independent.
+    belief about its weights, which count as independent. ``memory`` is what the memory of the query adds to the score, if anything.
     """
 
     id: str
@@ -262,6 +268,7 @@ class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     score: float | None = None
     explain: dict[str, float] | None = None
     deviation: float | None = None
+    memory: float | None = None
 
 
 class RankAnswer(msgspec.Struct, frozen=True):
@@ -341,6 +348,8 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         Number of examined positions, only if it was observed.
     shown
         Number of documents that were shown, by default all.
+    query, query_key
+        As in a request for a ranking: a ranker that remembers queries remembers this list, too.
     """
 
     impression_id: str
@@ -349,6 +358,8 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     actions: dict[str, list[str]] = {}
     examined: int | None = None
     shown: int | None = None
+    query: str | None = None
+    query_key: str | None = None
 
 
 class BackfillCounts(msgspec.Struct, frozen=True):
@@ -386,6 +397,47 @@ class VersionLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     version: int
     label: str
+
+
+class RememberedDocument(msgspec.Struct, frozen=True):
+    """A document that users of a query have seen: its clicks and views, and what they add to its score."""
+
+    id: str
+    clicks: float
+    views: float
+    boost: float
+
+
+class RememberedQuery(msgspec.Struct, frozen=True):
+    """A query that is remembered: its number of lists, its largest boost in either direction, and its documents, the best first."""
+
+    query: str
+    lists: int
+    effect: float
+    documents: list[RememberedDocument]
+
+
+class MemoryInfo(msgspec.Struct, frozen=True):
+    """What a ranker remembers of queries.
+
+    Parameters
+    ----------
+    ranker
+        Name of the ranker.
+    queries, documents, bytes
+        Number of queries, of their documents, and of bytes that they take.
+    clicks_per_view
+        Clicks per view of all queries: a document with more clicks per view rises, one with fewer falls.
+    remembered
+        The query that was asked for; or those with the largest effect.
+    """
+
+    ranker: str
+    queries: int
+    documents: int
+    bytes: int
+    clicks_per_view: float
+    remembered: list[RememberedQuery]
 
 
 class VersionInfo(msgspec.Struct, frozen=True):
