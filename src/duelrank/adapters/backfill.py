@@ -9,7 +9,7 @@ import numpy as np
 
 from duelrank.algorithms import Algorithm, LogPairs, Represented
 from duelrank.core.errors import InvalidRecipe
-from duelrank.core.memory import replaced
+from duelrank.core.memory import completed, lasting, replaced
 from duelrank.core.randomness import stream as named_stream
 from duelrank.core.registry import spell
 from duelrank.core.types import Feedback, Memory, Query, Ranking, State, Stream, Weights, frozen
@@ -127,12 +127,12 @@ class LogLearner:
         """Return the ranker's state with the weights and the representation that were learned from the log.
 
         The norm of the weights grows with the number of lists in the log, up to `LENGTH`, and is at least that of the ranker's
-        weights. The counts of the ranker do not change, nor does the memory of its parts, unless its columns changed. A log
-        without a pair of a click and a skip does not change the weights.
+        weights. The counts of the ranker do not change, nor does the memory of its parts, unless its columns changed; what it
+        remembers of queries stays. A log without a pair of a click and a skip does not change the weights.
         """
         seen = _seen(logged)
         same = same_knots(_seen(state).get("representation", {}), seen.get("representation", {}))
-        memory = state.memory if same else self._fresh(len(logged.weights))
+        memory = state.memory if same else self._fresh(state, len(logged.weights))
         weights = self._ranker.allowed(logged.weights)
         if logged.updates:
             trusted = LENGTH * min(1.0, math.sqrt(logged.updates / ENOUGH))
@@ -141,10 +141,10 @@ class LogLearner:
             memory = replaced(memory, name, known)
         return State(weights, state.step, state.updates, memory)
 
-    def _fresh(self, n_columns: int) -> Memory:
-        """Return the memory of the ranker's parts before the first list."""
+    def _fresh(self, state: State, n_columns: int) -> Memory:
+        """Return the memory of the ranker's parts before the first list, with what it remembers of queries."""
         base = self._ranker.base if isinstance(self._ranker, Represented) else self._ranker
-        return base.start(n_columns, named_stream(0, "start")).memory
+        return completed(lasting(state.memory, self._ranker), base.start(n_columns, named_stream(0, "start")).memory)
 
 
 def _seen(state: State) -> Memory:

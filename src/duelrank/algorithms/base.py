@@ -174,6 +174,10 @@ class Algorithm(Part, ABC):
         """
         return self.start(n_features, stream).memory
 
+    def recalled(self, state: State, query: Query) -> Query:
+        """Return the query with the boosts that the state remembers for it; by default the query itself."""
+        return query
+
     @abstractmethod
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Make the list; ``length`` is at most the number of documents."""

@@ -30,6 +30,7 @@ from duelrank.core.types import (
     State,
     Stream,
     Weights,
+    frozen,
 )
 from duelrank.kernels import remembered as kernel
 from duelrank.kernels.elementary import power
@@ -41,6 +42,7 @@ from duelrank.representation import Representation
 RATE_KEPT = 0.999
 
 _NO_RATE = np.zeros(2)
+_NOTHING = np.empty(0, np.int64)
 
 
 class Remembrance(NamedTuple):
@@ -75,10 +77,20 @@ class Remembrance(NamedTuple):
 
     def packed(self) -> NDArray[np.int64]:
         """Return the packed form."""
-        text = json.dumps(self.names, ensure_ascii=False, separators=(",", ":")).encode() if self.names else b""
-        names = np.frombuffer(text.ljust(-(-len(text) // 8) * 8), np.int64)
+        text = json.dumps(self.names, ensure_ascii=False, separators=(",", ":")) if self.names else ""
+        letters = text.encode("utf-8", "surrogatepass")
+        names = np.frombuffer(letters.ljust(-(-len(letters) // 8) * 8), np.int64)
         head = np.array([len(self.keys)])
         return np.concatenate((head, self.keys, self.counts.ravel().view(np.int64), names))
+
+
+class RememberedDocument(NamedTuple):
+    """What is remembered of a document for one query: its id, or its row if it has none; its clicks and views, and its boost."""
+
+    document: str | int
+    clicks: float
+    views: float
+    boost: float
 
 
 def document_keys(ids: Sequence[str]) -> NDArray[np.int64]:
@@ -202,6 +214,21 @@ class Remember(Part):
         rounded.flags.writeable = False
         return rounded if rounded.any() else NO_BOOSTS
 
+    def remembered(self, memory: Memory, query: str) -> list[RememberedDocument]:
+        """Return the documents that are remembered for a query, those with the largest boosts first."""
+        model, _ = self.table.read(memory, query)
+        if not model.size:
+            return []
+        known = Remembrance.unpacked(model)
+        boosts = self.boosts_of(model, click_rate(memory), known.keys)
+        columns = (
+            known.names[1:] if known.names else known.keys.tolist(),
+            *known.counts.tolist(),
+            boosts.tolist() if boosts.size else [0.0] * len(known.keys),
+        )
+        documents = [RememberedDocument(*row) for row in zip(*columns, strict=True)]
+        return sorted(documents, key=lambda each: -each.boost)
+
     def without_boosts(self, stream: Stream) -> bool:
         """Draw whether a list is made without boosts."""
         return self.unaided > 0.0 and bool(uniform(stream) < self.unaided)
@@ -229,6 +256,10 @@ class Remember(Part):
         query, ranking = impression.query, impression.ranking
         ids = [query.documents[row] for row in ranking.tolist()] if query.documents else []
         shown = document_keys(ids) if ids else ranking
+        if bool(ids) != bool(
+            known.names
+        ):  # ids cannot be compared with the rows that were counted before, nor rows with ids
+            known = Remembrance.unpacked(_NOTHING)
         places, counts = kernel.count(known.keys, known.counts, shown, clicks, seen, self._kept, self.documents)
         keys = np.concatenate((known.keys, shown))[places]
         if not ids:
@@ -396,6 +427,22 @@ class Remembered(Algorithm):
     def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
         """Return the components of the step of the base."""
         return self.base.explain_step(state.of("base"), impression, feedback, stream)
+
+
+def memory_of(algorithm: Algorithm) -> Remember | None:
+    """Return the memory of queries of a recipe; None if it has none."""
+    base = algorithm.base if isinstance(algorithm, Represented) else algorithm
+    return base.remember if isinstance(base, Remembered) else None
+
+
+def counted(algorithm: Algorithm, state: State, query: Query, ranking: Ranking, feedback: Feedback) -> State:
+    """Return a state that remembers a list of another system, if the recipe has a memory; the weights do not change."""
+    remember = memory_of(algorithm)
+    if remember is None or not query.id:
+        return state
+    columns = frozen(algorithm.columns(state, query.features, np.array([0, query.n_documents])))
+    known = remember.count(state.of("remember").memory, Impression(query.with_features(columns), ranking), feedback)
+    return State(state.weights, state.step, state.updates, replaced(state.memory, "remember", known))
 
 
 alias("remember", Remember())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.core.errors import InvalidRecipe, InvalidValue
-from duelrank.core.memory import replaced
+from duelrank.core.memory import completed, lasting, replaced
 from duelrank.core.registry import register, spell, walk
 from duelrank.core.types import (
     Features,
@@ -132,6 +132,10 @@ class Represented(Algorithm):
         """Return the same curves over the knots of another state."""
         return self.representation.carry(state.weights, _seen(state), _seen(to))
 
+    def recalled(self, state: State, query: Query) -> Query:
+        """Return the query with the boosts that the base remembers for it."""
+        return self.base.recalled(_own(state), query)
+
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Explore as the base does; the trace includes the columns and the knots."""
         seen = _seen(state)
@@ -180,7 +184,9 @@ class Represented(Algorithm):
             change = after.weights - there.weights
             change.flags.writeable = False  # as all weights: kernels are compiled for each kind of array
             weights = frozen(weights + self.representation.carry(change, made, seen))
-        return State(weights, after.step, after.updates, own.memory)
+        # What is remembered of queries is not of these columns; the rest of the memory is, so that of before stays.
+        memory = completed(lasting(after.memory, self.base), own.memory)
+        return State(weights, after.step, after.updates, memory)
 
     def _there(self, own: State, made: Memory, seen: Memory, stream: Stream) -> State:
         """Return the state of the base with the knots of the list."""

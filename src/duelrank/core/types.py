@@ -6,7 +6,7 @@ One sign convention, everywhere: a higher score is better, and rankings are best
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -35,6 +35,8 @@ Trace: TypeAlias = Mapping[str, NDArray[Any]]  # what `learn` needs to know abou
 #: The boosts of a query without boosts.
 NO_BOOSTS: Boosts = np.empty(0)
 NO_BOOSTS.flags.writeable = False
+
+_NO_DOCUMENTS: tuple[str, ...] = ()
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -77,7 +79,7 @@ class Query:
 
     id: str
     features: Features
-    documents: tuple[str, ...] = ()
+    documents: tuple[str, ...] = _NO_DOCUMENTS
     boosts: Boosts = field(default_factory=lambda: NO_BOOSTS)
 
     if TYPE_CHECKING:  # the constructor accepts more types than the fields have
@@ -92,7 +94,7 @@ class Query:
                 f"the id of a query must be a text, the first argument: Query('shoes', features), got {self.id!r}"
             )
         object.__setattr__(self, "features", _checked_features(self.features))
-        if self.documents != ():
+        if self.documents is not _NO_DOCUMENTS:
             object.__setattr__(self, "documents", _checked_documents(self.documents, self.n_documents))
         if self.boosts is not NO_BOOSTS:
             object.__setattr__(self, "boosts", _checked_boosts(self.boosts, self.n_documents))
@@ -139,19 +141,22 @@ class Query:
 
 
 def _checked_documents(given: Any, n_documents: int) -> tuple[str, ...]:
-    if isinstance(given, (str, bytes)) or not all(isinstance(id, str) for id in given):
+    ids = None if isinstance(given, (str, bytes)) or not isinstance(given, Iterable) else tuple(given)
+    if ids is None or not all(isinstance(id, str) for id in ids):
         raise InvalidValue(f"documents must be the ids of the documents, as texts, got {given!r}")
-    if len(given) != n_documents:
+    if len(ids) != n_documents:
         raise ShapeMismatch(
-            f"{n_documents} documents have features, so documents must have {n_documents} ids, got {len(given)}"
+            f"{n_documents} documents have features, so documents must have {n_documents} ids, got {len(ids)}"
         )
-    if len(set(given)) < n_documents:
-        raise InvalidValue(f"each document needs an id of its own, got {list(given)}")
-    return tuple(given)
+    if len(set(ids)) < n_documents:
+        raise InvalidValue(f"each document needs an id of its own, got {list(ids)}")
+    return ids
 
 
 def _checked_boosts(given: ArrayLike, n_documents: int) -> Boosts:
     found = checked_vector(given, "boosts", "one number per document")
+    if not found.size:
+        return NO_BOOSTS
     if found.dtype.kind not in "biuf" or not np.isfinite(found).all():
         raise InvalidValue(f"boosts must be finite numbers, one per document, got {found.tolist()}")
     if len(found) != n_documents:
