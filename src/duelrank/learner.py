@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from duelrank.adapters.backfill import LogLearner
 from duelrank.algorithms import Algorithm
+from duelrank.algorithms.remembered import RememberedDocument, memory_of
+from duelrank.algorithms.remembered import counted as counted_list
 from duelrank.algorithms.represented import Represented
 from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
 from duelrank.core.grammar import as_part
@@ -249,7 +251,8 @@ class Learner:
 
         This is more than `observe` and `learn` for each list: a separate algorithm for lists of other systems learns from the log,
         so it works for every algorithm with weights (see `duelrank.adapters.backfill.LogLearner`), and the weights are scaled to a
-        length that suits the exploration of this learner. Do it once, before the learner goes live.
+        length that suits the exploration of this learner. A memory of queries counts the clicks of the log. Do it once, before the
+        learner goes live.
 
         Parameters
         ----------
@@ -264,8 +267,8 @@ class Learner:
         >>> learner.best(query).tolist()
         [0, 2, 1]
         """
-        learns, key = LogLearner(self.algorithm), stream_key(self.seed, "log")
-        logged = learns.start(self.state)
+        learns, key, state = LogLearner(self.algorithm), stream_key(self.seed, "log"), self.state
+        logged = learns.start(state)
         for entry in log:
             query, ranking, feedback = _log_entry(entry)
             query = self._checked_query(query)
@@ -273,11 +276,41 @@ class Learner:
             if not isinstance(feedback, Feedback):
                 feedback = _as_feedback(feedback, len(shown))
             logged = learns.learn(logged, query, shown, feedback, derive(key, logged.step))
-        self.state = learns.handed_over(self.state, logged)
+            state = counted_list(self.algorithm, state, query, shown, feedback)
+        self.state = learns.handed_over(state, logged)
 
     def best(self, query: Query | ArrayLike) -> Ranking:
         """Rank all documents by the current weights, best first, without exploration."""
         return self.algorithm.best(self.state, self._query(query), derive(self._rank_key, self.ranked))
+
+    def boosts(self, query: Query) -> NDArray[np.float64]:
+        """Return what the memory of a recipe such as ``remember >> mgd-dsp`` adds to the scores of a query's documents."""
+        recalled = self.algorithm.recalled(self.state, self._checked_query(query)).boosts
+        return recalled if recalled.size else np.zeros(query.n_documents)
+
+    def remembered(self, query: Query | str) -> list[RememberedDocument]:
+        """Return the documents that are remembered for a query, or for its id, those with the largest boosts first.
+
+        Clicks and views are fractions if older ones fade, or if an examination model says how likely a document was seen.
+
+        Examples
+        --------
+        >>> learner = Learner("remember >> mgd-dsp", n_features=2)
+        >>> query = Query("red shoes", [[0.5, 0.5], [0.5, 0.5]], documents=["runner", "hiker"])
+        >>> for _ in range(3):
+        ...     shown = learner.rank(query)
+        ...     learner.learn(shown, shown.ranking == 1)
+        >>> for each in learner.remembered("red shoes"):
+        ...     print(each.document, each.clicks, round(each.views, 2), round(each.boost, 2))
+        hiker 3.0 3.0 0.07
+        runner 0.0 0.1 -0.26
+        """
+        remember = memory_of(self.algorithm)
+        if remember is None:
+            raise InvalidRecipe(
+                f"{spell(self.algorithm)} remembers no queries; remember >> {spell(self.algorithm)} does"
+            )
+        return remember.remembered(self.state.of("remember").memory, query.id if isinstance(query, Query) else query)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot from which `restore` continues exactly."""
