@@ -715,6 +715,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("updates", "distance"): lambda draw: (draw(numbers(3)), draw(numbers(3))),
     ("updates", "discounted_sum"): lambda draw: (draw(numbers(draw(st.integers(0, 9)))), draw(st.floats(0, 1))),
     ("remembered", "recall"): bucket_case,
+    ("remembered", "newer_records"): lambda draw: (bucket_case(draw)[0], draw(st.integers(8, 16))),
     ("remembered", "text_keys"): texts_case,
     ("remembered", "boosts"): remembered_boosts_case,
     ("remembered", "count"): remembered_count_case,

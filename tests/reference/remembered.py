@@ -23,6 +23,16 @@ def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
     return 0, 0, 0
 
 
+def newer_records(bucket: Ints, since: int) -> Ints:
+    """Cut the bucket into records, and keep those that were used later."""
+    numbers, found = bucket.tolist(), []
+    while numbers:
+        size = HEAD + numbers[3]
+        found += numbers[:size] if numbers[1] > since else []
+        numbers = numbers[size:]
+    return np.array(found, np.int64)
+
+
 def text_keys(letters: Any, ends: Ints) -> Ints:
     """Hash each text by FNV-1a, and finish as SplitMix64 does, in whole numbers modulo 2^64."""
     starts = [0, *ends.tolist()]
