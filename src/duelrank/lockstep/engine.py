@@ -55,8 +55,6 @@ def why_not(spec: RunSpec) -> list[str]:
         found.append("a guard has no lockstep twin")
     if spec.log is not None:
         found.append("learning from a log has no lockstep twin")
-    if fold.popularity is not None:
-        found.append("queries with a popularity have no lockstep twin")
     if fold.later:
         found.append("grades that change during a run have no lockstep twin")
     return list(dict.fromkeys(reason for reason in found if reason))
@@ -119,10 +117,11 @@ class Lockstep:
         dimensions = program.Dimensions(
             library.widest, spec.length, spec.impressions, len(checkpoints), np.dtype(self._real)
         )
+        given = runs, library.training, metric, slots
         started = perf_counter()
-        compiled = program.compiled(twin, dimensions, runs, library.train, metric, slots)
+        compiled = program.compiled(twin, dimensions, *given)
         ready = perf_counter()
-        online, moved, kept = compiled(runs, library.train, metric, slots)
+        online, moved, kept = compiled(*given)
         online, moved = jax.device_get((online, moved))
         learned = perf_counter()
         rows, trajectories = jax.device_get((twin.scored(runs.algorithm, kept), twin.trajectory(kept)))
