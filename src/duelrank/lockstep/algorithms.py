@@ -182,7 +182,7 @@ class DuelingBanditTwin(AlgorithmTwin):
         directions = self.exploration.directions(numbers["exploration"], own, query, draws)
         delta = numbers["delta"].astype(draws.real)
         rankers = jnp.concatenate((state.weights[None], state.weights + delta * directions))
-        scores = scores_of(rankers, query.features, query.present)
+        scores = scores_of(rankers, query)
         shape = scores.shape if self.shaped("ties") == "separate" else scores.shape[1:]
         order = draws.order(Purpose.TIES, shape)
         ranking, evidence = self.multileaver.leave(numbers["multileaver"], scores, order, query, draws)
@@ -409,7 +409,7 @@ class LogPairsTwin(AlgorithmTwin):
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Return the best list; equal documents are in a random order."""
-        scores = scores_of(state.weights[None], query.features, query.present)[0]
+        scores = scores_of(state.weights[None], query)[0]
         best = best_first(scores, draws.order(Purpose.TIES, scores.shape))
         return Shown(best[: query.places.shape[0]], None)
 
@@ -420,7 +420,8 @@ class LogPairsTwin(AlgorithmTwin):
         own = state.memory.examination
         seen, known = self.examination.examine(numbers["examination"], own, query, shown, clicked)
         rows = query.features[shown.ranking].astype(jnp.float64)
-        gradient = skip_gradient(state.weights.astype(jnp.float64), rows, clicked.clicks, seen)
+        scores = query.boosted(jnp.sum(rows * state.weights.astype(jnp.float64), axis=1), shown.ranking)
+        gradient = skip_gradient(scores, rows, clicked.clicks, seen)
         return gradient.astype(query.features.dtype), state.memory._replace(examination=known)
 
     def update(self, numbers: Numbers, state: State, gradient: Array) -> tuple[Array, Memory]:
@@ -429,9 +430,8 @@ class LogPairsTwin(AlgorithmTwin):
         return weights, state.memory._replace(step=stepped)
 
 
-def skip_gradient(weights: Array, rows: Array, clicks: Array, seen: Array) -> Array:
+def skip_gradient(scores: Array, rows: Array, clicks: Array, seen: Array) -> Array:
     """Return the mean of ∇ log P(i ≻ j) over all pairs of a clicked and an unclicked row, weighted by P(j was seen)."""
-    scores = jnp.sum(rows * weights, axis=1)
     counts = jnp.where(clicks[:, None] & ~clicks[None, :], seen[None, :], 0.0)
     gap = scores[:, None] - scores[None, :]
     decay = jnp.exp(-jnp.abs(gap))
@@ -483,7 +483,7 @@ class ThompsonPairsTwin(AlgorithmTwin):
         noise = draws.normal(Purpose.DIRECTIONS, (1, state.weights.shape[0]))[0]
         deviation = jnp.sum(belief * noise, axis=1) if belief.ndim == 2 else belief * noise
         sample = state.weights + numbers["width"].astype(draws.real) * deviation
-        scores = scores_of(jnp.stack((state.weights, sample)), query.features, query.present)
+        scores = scores_of(jnp.stack((state.weights, sample)), query)
         best = best_first(scores[1], draws.order(Purpose.TIES, scores.shape[1:]))
         return Shown(best[: query.places.shape[0]], scores[0])
 
@@ -497,7 +497,7 @@ class ThompsonPairsTwin(AlgorithmTwin):
         full = own.belief.ndim == 2
         spread = jnp.matmul(rows, own.belief, precision="highest") if full else rows * own.belief
         covariances = jnp.matmul(spread, spread.T, precision="highest").astype(jnp.float64)
-        now = jnp.sum(rows * state.weights, axis=1).astype(jnp.float64)
+        now = query.boosted(jnp.sum(rows * state.weights, axis=1).astype(jnp.float64), shown.ranking)
         leads = shown.trace[shown.ranking].astype(jnp.float64)
         counts = pair_counts(numbers, leads, covariances, clicked.clicks & query.places, seen)
         slopes, laplacian = pair_tables(now, counts)
@@ -593,7 +593,7 @@ class PDGDTwin(AlgorithmTwin):
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Draw a list from the Plackett-Luce model; the trace has the scores."""
-        scores = scores_of(state.weights[None], query.features, query.present)[0]
+        scores = scores_of(state.weights[None], query)[0]
         keys = scores - draws.log_exponential(Purpose.RACE, scores.shape)
         order = jnp.arange(scores.shape[0], dtype=jnp.uint32)
         return Shown(best_first(keys, order)[: query.places.shape[0]], scores)
@@ -696,7 +696,7 @@ class PairRankTwin(AlgorithmTwin):
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Order the certain pairs, and shuffle the others."""
-        scores = scores_of(state.weights[None], query.features, query.present)[0]
+        scores = scores_of(state.weights[None], query)[0]
         inverse = state.memory.pairs.inverse.astype(scores.dtype)
         both = query.present[:, None] & query.present[None, :]
         certain = certain_pairs(scores, query.features, inverse, numbers["width"].astype(scores.dtype)) & both

@@ -70,6 +70,8 @@ class Query(NamedTuple):
         column of a feature.
     represent
         Converts rows of the table into columns.
+    boosts
+        (widest,) what every ranker adds to the score of each document; None: nothing.
     """
 
     table: Array
@@ -80,10 +82,18 @@ class Query(NamedTuple):
     places: Array
     columns: Array
     represent: Callable[[Array], Array] = _identity
+    boosts: Array | None = None
 
     def documents(self, rows: Array) -> Array:
         """Return the columns of the documents in these rows of the table."""
         return self.represent(self.table[rows])
+
+    def boosted(self, scores: Array, documents: Array | None = None) -> Array:
+        """Return scores with the boosts: of all documents, or of some of them, by their numbers within the query."""
+        if self.boosts is None:
+            return scores
+        found = self.boosts if documents is None else self.boosts[documents]
+        return scores + found.astype(scores.dtype)
 
 
 class State(NamedTuple):
