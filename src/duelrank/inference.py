@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.core.registry import Between, Part, register
-from duelrank.core.types import Credit, Feedback, Gradient, Impression, Memory, State, Stream
+from duelrank.core.types import NO_BOOSTS, Credit, Feedback, Gradient, Impression, Memory, State, Stream
 from duelrank.kernels import inference as kernel
 from duelrank.kernels.ranking import rankings
 
@@ -215,7 +215,7 @@ class DifficultQueries(Inference):
         """Return Σ gain/position of the remembered clicked documents under each candidate."""
         total = np.zeros(directions.shape[0])
         for slot in np.flatnonzero(state.step - memory["hard_since"] <= self.window):
-            ranked = rankings(state.weights, directions, delta, memory[f"hard_features_{slot}"], stream)
+            ranked = rankings(state.weights, directions, delta, memory[f"hard_features_{slot}"], NO_BOOSTS, stream)
             total += kernel.replayed_sums(ranked, memory[f"hard_clicked_{slot}"].astype(np.float64))[1:]
         return total
 

@@ -21,6 +21,7 @@ from duelrank.algorithms.nsgd import NSGD
 from duelrank.algorithms.pairrank import PairRank
 from duelrank.algorithms.pdgd import PDGD
 from duelrank.algorithms.projected import Projected
+from duelrank.algorithms.remembered import Remember, Remembered
 from duelrank.algorithms.represented import Represented
 from duelrank.algorithms.scored import Scored, ScoredPDGD
 from duelrank.algorithms.sim_mgd import SimMGD
@@ -47,6 +48,8 @@ __all__ = [
     "LogPairs",
     "PairRank",
     "Projected",
+    "Remember",
+    "Remembered",
     "Represented",
     "Scored",
     "ScoredPDGD",

@@ -189,7 +189,7 @@ class Algorithm(Part, ABC):
         """Rank all documents by the current weights, without exploration."""
         self.check_features(state, query)
         nothing = np.empty((0, state.weights.shape[0]))
-        ranking: Ranking = rankings(state.weights, nothing, 0.0, query.features, stream)[0]
+        ranking: Ranking = rankings(state.weights, nothing, 0.0, query.features, query.boosts, stream)[0]
         return ranking
 
     @abstractmethod

@@ -104,7 +104,7 @@ class DuelingBandit(Algorithm):
     def _rankings(self, state: State, directions: Directions, query: Query, stream: Stream) -> Rankings:
         """Rank with the current ranker, row 0, and with each candidate."""
         rank = rankings if self.ties == "shared" else separate_rankings
-        ranked: Rankings = rank(state.weights, directions, self.delta, query.features, stream)
+        ranked: Rankings = rank(state.weights, directions, self.delta, query.features, query.boosts, stream)
         return ranked
 
     def gradient(

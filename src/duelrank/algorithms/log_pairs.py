@@ -69,7 +69,8 @@ class LogPairs(Algorithm):
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Return the best list; equal documents are in a random order."""
         nothing = np.empty((0, state.weights.shape[0]))
-        return Impression(query, rankings(state.weights, nothing, 0.0, query.features, stream)[0, :length].copy())
+        ranked = rankings(state.weights, nothing, 0.0, query.features, query.boosts, stream)
+        return Impression(query, ranked[0, :length].copy())
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Return an impression with an empty trace: the gradient needs only the list and its clicks."""
@@ -79,7 +80,7 @@ class LogPairs(Algorithm):
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
         """Return the mean over the pairs of the list, and the updated examination model."""
-        users = state.of("examination").memory
+        query, users = impression.query, state.of("examination").memory
         seen = self.examination.weights(users, impression, feedback)
         memory = replaced(state.memory, "examination", self.examination.observe(users, impression, feedback))
         # Relative to the largest gain, so that a list counts once.
@@ -87,7 +88,7 @@ class LogPairs(Algorithm):
         pairs = float(((gains[:, np.newaxis] > gains) * seen).sum())
         if pairs == 0.0:
             return np.zeros(state.weights.shape[0]), memory
-        gradient: Gradient = skip_gradient(state.weights, impression.query.features, impression.ranking, gains, seen)
+        gradient: Gradient = skip_gradient(state.weights, query.features, query.boosts, impression.ranking, gains, seen)
         return gradient * (4.0 / pairs), memory  # the kernel has the factor ¼
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:

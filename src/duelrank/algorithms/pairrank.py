@@ -115,7 +115,7 @@ class PairRank(Algorithm):
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Order the certain pairs, and shuffle the others."""
-        known = (state.weights, state.memory["inverse"], query.features)
+        known = (state.weights, state.memory["inverse"], query.features, query.boosts)
         return Impression(query, kernel.shuffled_blocks(*known, self.width, self.transitive, length, stream))
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:

@@ -14,7 +14,7 @@ from duelrank.core.registry import alias, register
 from duelrank.core.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.kernels.exploration import unit_directions
 from duelrank.kernels.pdgd import draw, pair_gradient, skip_gradient
-from duelrank.kernels.ranking import scores
+from duelrank.kernels.ranking import linear_scores
 from duelrank.projection import Examination
 from duelrank.updates import Step, Update
 
@@ -86,14 +86,14 @@ class PDGD(Algorithm):
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Draw a list from the Plackett-Luce model."""
-        ranking, scored = draw(state.weights, query.features, length, stream)
+        ranking, scored = draw(state.weights, query.features, query.boosts, length, stream)
         return Impression(query, ranking, {"scores": scored})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Return the impression with the current scores, or with an empty trace if there is an examination model."""
         if self.observed is not None:
             return Impression(query, ranking)
-        return Impression(query, ranking, {"scores": scores(state.weights.copy().reshape(1, -1), query.features)[0]})
+        return Impression(query, ranking, {"scores": query.boosted(linear_scores(state.weights, query.features))})
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
@@ -101,8 +101,10 @@ class PDGD(Algorithm):
         """Return the weighted sum over all preferences; only an examination model changes the memory."""
         if self.observed is not None and "scores" not in impression.trace:
             return self._observed_gradient(self.observed, state, impression, feedback)
-        features, scored = impression.query.features, impression.trace["scores"]
-        gradient: Gradient = pair_gradient(state.weights, features, scored, impression.ranking, feedback.gains)
+        query, scored = impression.query, impression.trace["scores"]
+        gradient: Gradient = pair_gradient(
+            state.weights, query.features, query.boosts, scored, impression.ranking, feedback.gains
+        )
         return gradient, state.memory
 
     @staticmethod
@@ -112,8 +114,10 @@ class PDGD(Algorithm):
         """Return the sum over the preferences in a list of another system, and the updated examination model."""
         users = state.of("observed").memory
         seen = examination.weights(users, impression, feedback)
-        features = impression.query.features
-        gradient: Gradient = skip_gradient(state.weights, features, impression.ranking, feedback.gains, seen)
+        query = impression.query
+        gradient: Gradient = skip_gradient(
+            state.weights, query.features, query.boosts, impression.ranking, feedback.gains, seen
+        )
         return gradient, replaced(state.memory, "observed", examination.observe(users, impression, feedback))
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:

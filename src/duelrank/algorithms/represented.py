@@ -152,7 +152,7 @@ class Represented(Algorithm):
     def _query(self, seen: Memory, query: Query) -> Query:
         columns = self.representation.apply(query.features, seen)
         columns.flags.writeable = False
-        return Query.trusted(query.id, columns)
+        return query.with_features(columns)
 
     def learn(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> State:
         """Let the base learn from the columns, and the representation from the documents."""
@@ -237,7 +237,8 @@ def _traced(query: Query, inner: Impression, seen: Memory) -> Impression:
     """Return an impression of the query with the columns and knots of the representation in its trace."""
     knots = knots_of(seen)
     trace = {**inner.trace, "columns": inner.query.features}
-    return Impression(query, inner.ranking, trace if knots is None else {**trace, "knots": knots})
+    shown = query.with_boosts(inner.query.boosts)  # the base may have added them
+    return Impression(shown, inner.ranking, trace if knots is None else {**trace, "knots": knots})
 
 
 def _inner(impression: Impression) -> Impression:
@@ -246,6 +247,5 @@ def _inner(impression: Impression) -> Impression:
         raise InvalidValue(
             "this impression was made without a representation, so a recipe that has one cannot learn from it"
         )
-    return Impression(
-        Query.trusted(impression.query.id, impression.trace["columns"]), impression.ranking, impression.trace
-    )
+    query = impression.query.with_features(impression.trace["columns"])
+    return Impression(query, impression.ranking, impression.trace)

@@ -14,6 +14,7 @@ from duelrank.algorithms.base import Algorithm
 from duelrank.core.memory import replaced
 from duelrank.core.registry import alias, register
 from duelrank.core.types import (
+    NO_BOOSTS,
     Features,
     Feedback,
     Gains,
@@ -66,11 +67,12 @@ class Scored(Algorithm):
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:
         """Rank all documents by their scores, without exploration."""
         self.check_features(state, query)
-        ranking: Ranking = rankings(_ONE, _NOTHING, 0.0, _column(self._scores(state, query)), stream)[0]
+        ranking: Ranking = rankings(_ONE, _NOTHING, 0.0, _column(self._scores(state, query)), NO_BOOSTS, stream)[0]
         return ranking
 
     def _scores(self, state: State, query: Query) -> NDArray[np.float64]:
-        return self.scorer.scores(state.weights, query.features)
+        """Return the scores of a query, with its boosts."""
+        return query.boosted(self.scorer.scores(state.weights, query.features))
 
 
 @register
@@ -109,7 +111,7 @@ class ScoredPDGD(Scored):
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Draw a list from the Plackett-Luce model."""
-        ranking, scored = draw(_ONE, _column(self._scores(state, query)), length, stream)
+        ranking, scored = draw(_ONE, _column(self._scores(state, query)), NO_BOOSTS, length, stream)
         return Impression(query, ranking, {"scores": scored})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
@@ -150,5 +152,6 @@ def _pair_slopes(now: NDArray[np.float64], scored: NDArray[np.float64], shown: R
     """
     shown_first = np.concatenate([scored[shown], np.delete(scored, shown)])
     one_each = frozen(np.eye(len(shown)))
-    slopes: Gradient = pair_gradient(frozen(now[shown]), one_each, shown_first, np.arange(len(shown)), gains)
+    order = np.arange(len(shown))
+    slopes: Gradient = pair_gradient(frozen(now[shown]), one_each, NO_BOOSTS, shown_first, order, gains)
     return slopes

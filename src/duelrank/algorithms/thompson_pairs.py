@@ -148,7 +148,7 @@ class ThompsonPairs(Algorithm):
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Rank by a sample of the weights; the trace has the scores of the list by the mean weights."""
         samples = state.memory["samples"]
-        ranking, leads = kernel.draw(state.weights, samples, self.width, query.features, length, stream)
+        ranking, leads = kernel.draw(state.weights, samples, self.width, query.features, query.boosts, length, stream)
         return Impression(query, ranking, {"leads": leads})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
@@ -182,7 +182,7 @@ class ThompsonPairs(Algorithm):
         leads = impression.trace.get("leads", _NO_LEADS)
         learn = kernel.learn_full if belief.ndim == 2 else kernel.learn_diagonal
         found: tuple[Gradient, Belief] = learn(
-            state.weights, belief, rows, leads, feedback.gains / most, seen, self.width, self.balance
+            state.weights, belief, rows, impression.boosts, leads, feedback.gains / most, seen, self.width, self.balance
         )
         return found
 

@@ -187,13 +187,14 @@ def _cut(part: Any, cutoff: Any) -> Part:
     return cut
 
 
-def _joined(first: Any, then: Any) -> Part:
-    if not isinstance(first, Part) or first.kind != "representation" or not isinstance(then, Part):
+def _joined(first: Any, then: Any) -> Any:
+    try:
+        return operator.rshift(first, then)
+    except TypeError:
         raise InvalidRecipe(
-            f"'>>' puts a representation before an algorithm, such as query-scaled >> mgd-dsp; got {first!r} >> {then!r}"
-        )
-    joined: Part = operator.rshift(first, then)
-    return joined
+            f"'>>' puts a representation or a memory before an algorithm, such as query-scaled >> remember >> mgd-dsp; got "
+            f"{first!r} >> {then!r}"
+        ) from None
 
 
 reader(parse)

@@ -130,6 +130,8 @@ class Part(metaclass=PartType):
     #: Names, or patterns such as ``hard_*``, of the entries of its memory that learning needs and ranking does not: checkpoints of
     #: a service contain them, versions do not.
     learning_only: ClassVar[tuple[str, ...]] = ()
+    #: Names or patterns of the entries of its memory that stay if a service rolls back to an earlier version, or changes features.
+    lasting: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():

@@ -6,7 +6,7 @@ One sign convention, everywhere: a higher score is better, and rankings are best
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,9 +26,15 @@ Clicks: TypeAlias = NDArray[np.bool_]  # (length,)
 Gains: TypeAlias = NDArray[np.float64]  # (length,) the weight of the action on each document; 0 without an action
 Credit: TypeAlias = NDArray[np.float64]  # (n_rankers,); entry 0 is the current ranker
 Labels: TypeAlias = NDArray[np.int8]  # (n_documents,) relevance grades, 0 is irrelevant
+Boosts: TypeAlias = NDArray[np.float64]  # (n_documents,) what every ranker adds to scores; empty for nothing
 Stream: TypeAlias = NDArray[np.uint64]  # (4,) the state of one random stream
 Memory: TypeAlias = Mapping[str, Any]  # arrays by name; under the name of a field, the memory of the part in it
 Trace: TypeAlias = Mapping[str, NDArray[Any]]  # what `learn` needs to know about how a list was made
+
+
+#: The boosts of a query without boosts.
+NO_BOOSTS: Boosts = np.empty(0)
+NO_BOOSTS.flags.writeable = False
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -54,6 +60,10 @@ class Query:
         The name of the query; repetitions of a query have the same id.
     features
         (n_documents, n_features), finite numbers; stored as a read-only float64 copy.
+    documents
+        The ids of the documents, for algorithms that remember documents; without them, a document is known by its row.
+    boosts
+        (n_documents,) what every ranker adds to the score of each document; without them, nothing.
 
     Examples
     --------
@@ -67,10 +77,14 @@ class Query:
 
     id: str
     features: Features
+    documents: tuple[str, ...] = ()
+    boosts: Boosts = field(default_factory=lambda: NO_BOOSTS)
 
-    if TYPE_CHECKING:  # the constructor accepts more types than the field has
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
-        def __init__(self, id: str, features: ArrayLike) -> None: ...
+        def __init__(
+            self, id: str, features: ArrayLike, documents: Sequence[str] = ..., boosts: ArrayLike = ...
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str):
@@ -78,6 +92,10 @@ class Query:
                 f"the id of a query must be a text, the first argument: Query('shoes', features), got {self.id!r}"
             )
         object.__setattr__(self, "features", _checked_features(self.features))
+        if self.documents != ():
+            object.__setattr__(self, "documents", _checked_documents(self.documents, self.n_documents))
+        if self.boosts is not NO_BOOSTS:
+            object.__setattr__(self, "boosts", _checked_boosts(self.boosts, self.n_documents))
 
     @property
     def n_documents(self) -> int:
@@ -85,17 +103,62 @@ class Query:
         return len(self.features)
 
     @classmethod
-    def trusted(cls, id: str, features: Features) -> Query:
-        """Make a query without validation, from features that are known to be read-only, C-ordered, finite float64."""
+    def trusted(
+        cls, id: str, features: Features, documents: tuple[str, ...] = (), boosts: Boosts | None = None
+    ) -> Query:
+        """Make a query without validation, from arrays that are known to be read-only, C-ordered and finite."""
         query = object.__new__(cls)
         object.__setattr__(query, "id", id)
         object.__setattr__(query, "features", features)
+        object.__setattr__(query, "documents", documents)
+        object.__setattr__(query, "boosts", NO_BOOSTS if boosts is None else boosts)
         return query
 
+    def with_features(self, features: Features) -> Query:
+        """Return the query with other columns, without validation."""
+        return Query.trusted(self.id, features, self.documents, self.boosts)
+
+    def with_boosts(self, boosts: Boosts) -> Query:
+        """Return the query with other boosts, without validation."""
+        return Query.trusted(self.id, self.features, self.documents, boosts)
+
+    def boosted(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the scores of the documents with their boosts."""
+        return scores + self.boosts if self.boosts.size else scores
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Query) and self.id == other.id and np.array_equal(self.features, other.features)
+        return (
+            isinstance(other, Query)
+            and self.id == other.id
+            and np.array_equal(self.features, other.features)
+            and self.documents == other.documents
+            and np.array_equal(self.boosts, other.boosts)
+        )
 
     __hash__ = None  # type: ignore[assignment]  # holds an array
+
+
+def _checked_documents(given: Any, n_documents: int) -> tuple[str, ...]:
+    if isinstance(given, (str, bytes)) or not all(isinstance(id, str) for id in given):
+        raise InvalidValue(f"documents must be the ids of the documents, as texts, got {given!r}")
+    if len(given) != n_documents:
+        raise ShapeMismatch(
+            f"{n_documents} documents have features, so documents must have {n_documents} ids, got {len(given)}"
+        )
+    if len(set(given)) < n_documents:
+        raise InvalidValue(f"each document needs an id of its own, got {list(given)}")
+    return tuple(given)
+
+
+def _checked_boosts(given: ArrayLike, n_documents: int) -> Boosts:
+    found = checked_vector(given, "boosts", "one number per document")
+    if found.dtype.kind not in "biuf" or not np.isfinite(found).all():
+        raise InvalidValue(f"boosts must be finite numbers, one per document, got {found.tolist()}")
+    if len(found) != n_documents:
+        raise ShapeMismatch(
+            f"{n_documents} documents have features, so boosts must have {n_documents} entries, got {len(found)}"
+        )
+    return frozen(np.ascontiguousarray(found, np.float64))
 
 
 def _checked_features(given: ArrayLike) -> Features:
@@ -150,6 +213,16 @@ class Impression:
     query: Query
     ranking: Ranking
     trace: Trace = field(default_factory=dict)
+
+    @property
+    def boosts(self) -> Boosts:
+        """The boosts of the shown documents, in their order; empty if there are none."""
+        boosts = self.query.boosts
+        if not boosts.size:
+            return boosts
+        shown = boosts[self.ranking]
+        shown.flags.writeable = False  # as those of the query: kernels are compiled for each kind of array
+        return shown
 
     def __eq__(self, other: object) -> bool:
         return (

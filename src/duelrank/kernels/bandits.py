@@ -1,4 +1,4 @@
-"""Kernels of click bandits: packed models of many queries, confidence bounds, and BatchRank.
+"""Kernels of click bandits: confidence bounds, and BatchRank.
 
 References: Kveton et al. (ICML 2015); Garivier and Cappé, "The KL-UCB algorithm for bounded stochastic bandits and beyond" (COLT
 2011); Zoghi et al. (ICML 2017).
@@ -15,27 +15,10 @@ from duelrank.kernels import Flags, Floats, Ints, Stream
 from duelrank.kernels.elementary import expm1, log, power
 from duelrank.kernels.random import permutation
 
-HEAD = 4  # numbers of a record before its model
-
 # Rows of the model of BatchRank, (7, n_documents). By document: the first position of its batch (−1 once eliminated), how often it
 # was counted and clicked in this stage, and in all stages. By position, at the first of each batch: the number of positions of the
 # batch, and its stage. The paper's batch b starts at I_b(1), has len(b) positions and is in stage ℓ_b.
 BATCH, SEEN, CLICKED, ALL_SEEN, ALL_CLICKED, POSITIONS, STAGE = range(7)
-
-
-@kernel
-def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
-    """Return the rounds of a key's record, and where its model starts and stops; zeros if the key is unknown.
-
-    A bucket is a flat array of records, one after the other: key, time of the last use, rounds, size of the model, model.
-    """
-    at = 0
-    while at < bucket.shape[0]:
-        stop = at + HEAD + bucket[at + 3]
-        if bucket[at] == key:
-            return bucket[at + 2], at + HEAD, stop
-        at = stop
-    return 0, 0, 0
 
 
 @kernel

@@ -15,7 +15,7 @@ from duelrank.kernels import Flags, Floats, Ints, Stream
 from duelrank.kernels.elementary import exp, tanh
 from duelrank.kernels.projection import dot, subtract
 from duelrank.kernels.random import permutation
-from duelrank.kernels.ranking import scores, sorted_rows
+from duelrank.kernels.ranking import add_boosts, scores, sorted_rows
 
 LOOSE = 1.5  # largest ratio between the curvature in use and that of the parabola at the current weights
 NEAR = 5e-3  # sweeps end when one moves the weights by at most this part of their length
@@ -67,11 +67,19 @@ def _block_starts(above: Flags) -> Flags:
 
 @kernel
 def shuffled_blocks(
-    weights: Floats, inverse: Floats, features: Floats, width: float, transitive: bool, length: int, stream: Stream
+    weights: Floats,
+    inverse: Floats,
+    features: Floats,
+    boosts: Floats,
+    width: float,
+    transitive: bool,
+    length: int,
+    stream: Stream,
 ) -> Ints:
     """Rank by score, cut into the smallest blocks without an uncertain pair across a cut, and shuffle each; return the top."""
     n = features.shape[0]
     scored = scores(weights.copy().reshape(1, -1), features)
+    add_boosts(scored, boosts)
     order = sorted_rows(scored, permutation(stream, n))[0]
     above = _certainly_above(scored[0][order], features[order], inverse, width, transitive)
     starts, ranking, start = _block_starts(above), np.empty(length, np.int64), 0

@@ -13,17 +13,19 @@ from duelrank.kernels.elementary import exp, log, log1p, log_unchecked
 from duelrank.kernels.inference import last_click
 from duelrank.kernels.projection import dot, subtract
 from duelrank.kernels.random import uniform
-from duelrank.kernels.ranking import best_first, scores
+from duelrank.kernels.ranking import add_boosts, best_first, scores
 
 
 @kernel
-def draw(weights: Floats, features: Floats, length: int, stream: Stream) -> tuple[Ints, Floats]:
+def draw(weights: Floats, features: Floats, boosts: Floats, length: int, stream: Stream) -> tuple[Ints, Floats]:
     """Draw a list, each position from the softmax over the documents not yet shown; return it with the scores of all documents.
 
     Sorting the scores plus Gumbel noise gives the same distribution as drawing position by position, without an exponential of a
     score, which could overflow or vanish.
     """
-    scored = scores(weights.copy().reshape(1, -1), features)[0]
+    table = scores(weights.copy().reshape(1, -1), features)
+    add_boosts(table, boosts)
+    scored = table[0]
     keys = np.empty(scored.shape[0])
     for document in range(scored.shape[0]):
         keys[document] = 1.0 - uniform(stream)
@@ -79,7 +81,20 @@ def _swapped_share(scored: Floats, ranking: Ints, masses: Floats, upper: int, lo
 
 
 @kernel
-def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: Ints, gains: Floats) -> Floats:
+def _scores_now(weights: Floats, features: Floats, boosts: Floats, ranking: Ints) -> Floats:
+    """Return the score of each shown document, with its boost if there are any."""
+    now = np.empty(ranking.shape[0])
+    for position in range(ranking.shape[0]):
+        now[position] = dot(weights, features[ranking[position]])
+        if boosts.shape[0] > 0:
+            now[position] += boosts[ranking[position]]
+    return now
+
+
+@kernel
+def pair_gradient(
+    weights: Floats, features: Floats, boosts: Floats, scored: Floats, ranking: Ints, gains: Floats
+) -> Floats:
     """Return Σ (g_i − g_j) ρ ∇P(i ≻ j) over the pairs of a larger gain g_i and a smaller one, down to one below the last click.
 
     ρ is computed from the scores with which the list was drawn, ∇ at the given weights, which may have changed since. Every pair
@@ -90,9 +105,7 @@ def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: In
     if last == 0:
         return gradient
     depth = min(last + 1, ranking.shape[0])
-    now, coefficients = np.empty(depth), np.zeros(depth)
-    for position in range(depth):
-        now[position] = dot(weights, features[ranking[position]])
+    now, coefficients = _scores_now(weights, features, boosts, ranking[:depth]), np.zeros(depth)
     masses = _log_masses(scored, ranking)
     for upper in range(depth):
         for lower in range(upper + 1, depth):
@@ -108,16 +121,16 @@ def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: In
 
 
 @kernel
-def skip_gradient(weights: Floats, features: Floats, ranking: Ints, gains: Floats, seen: Floats) -> Floats:
+def skip_gradient(
+    weights: Floats, features: Floats, boosts: Floats, ranking: Ints, gains: Floats, seen: Floats
+) -> Floats:
     """Return ¼ Σ (g_i − g_j) seen_j ∇ log P(i ≻ j) over all pairs of a larger gain g_i and a smaller one, for any list.
 
     With the factor ¼, a pair that was certainly seen counts as much at zero weights as in `pair_gradient`.
     """
     gradient = np.zeros(features.shape[1])
     length = ranking.shape[0]
-    now, coefficients = np.empty(length), np.zeros(length)
-    for position in range(length):
-        now[position] = dot(weights, features[ranking[position]])
+    now, coefficients = _scores_now(weights, features, boosts, ranking), np.zeros(length)
     for i in range(length):
         for j in range(length):
             if gains[i] > gains[j]:

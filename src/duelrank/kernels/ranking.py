@@ -196,16 +196,30 @@ def _rankers(weights: Floats, directions: Floats, delta: float) -> Floats:
 
 
 @kernel
-def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: Stream) -> Ints:
+def add_boosts(table: Floats, boosts: Floats) -> None:
+    """Add the boost of each document to its scores by all rankers, in place; an empty array means no boosts."""
+    for document in range(boosts.shape[0]):
+        for i in range(table.shape[0]):
+            table[i, document] += boosts[document]
+
+
+@kernel
+def rankings(
+    weights: Floats, directions: Floats, delta: float, features: Floats, boosts: Floats, stream: Stream
+) -> Ints:
     """Rank with the current weights (row 0) and with each candidate; all break ties in the same order."""
     table = scores(_rankers(weights, directions, delta), features)
+    add_boosts(table, boosts)
     return sorted_rows(table, permutation(stream, features.shape[0]))
 
 
 @kernel
-def separate_rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: Stream) -> Ints:
+def separate_rankings(
+    weights: Floats, directions: Floats, delta: float, features: Floats, boosts: Floats, stream: Stream
+) -> Ints:
     """Rank with the current weights (row 0) and with each candidate; each breaks ties in its own order."""
     table = scores(_rankers(weights, directions, delta), features)
+    add_boosts(table, boosts)
     n_rankers, n_documents = table.shape
     shuffled, gathered = np.empty(table.shape, np.int64), np.empty(table.shape)
     for i in range(n_rankers):

@@ -16,7 +16,7 @@ from duelrank.kernels import Floats, Ints, Stream
 from duelrank.kernels.elementary import exp, power
 from duelrank.kernels.projection import dot, subtract
 from duelrank.kernels.random import below, normals, permutation
-from duelrank.kernels.ranking import scores, sorted_rows
+from duelrank.kernels.ranking import add_boosts, scores, sorted_rows
 
 _ROOT_HALF = 0.7071067811865476
 _TWO_BY_ROOT_PI = 1.1283791670955126
@@ -24,7 +24,7 @@ _TWO_BY_ROOT_PI = 1.1283791670955126
 
 @kernel
 def draw(
-    weights: Floats, samples: Floats, width: float, features: Floats, length: int, stream: Stream
+    weights: Floats, samples: Floats, width: float, features: Floats, boosts: Floats, length: int, stream: Stream
 ) -> tuple[Ints, Floats]:
     """Rank by the weights plus ``width`` times a random one of the samples; return the list and its scores by the weights alone."""
     n_documents, n_features = features.shape
@@ -33,6 +33,7 @@ def draw(
         rankers[0, k] = weights[k]
         rankers[1, k] = weights[k] + width * deviation[k]
     table = scores(rankers, features)
+    add_boosts(table, boosts)
     ranking = sorted_rows(table[1:], permutation(stream, n_documents))[0, :length].copy()
     return ranking, table[0][ranking]
 
@@ -182,6 +183,7 @@ def learn_full(
     weights: Floats,
     belief: Floats,
     rows: Floats,
+    boosts: Floats,
     leads: Floats,
     gains: Floats,
     seen: Floats,
@@ -196,8 +198,9 @@ def learn_full(
     spread, smaller = np.zeros((rows.shape[0], belief.shape[1])), belief.copy()
     _add_products(spread, rows, belief)
     covariances = scores(spread, spread)
-    now = scores(weights.copy().reshape(1, -1), rows)[0]
-    slopes, laplacian = _pair_tables(now, leads, covariances, gains, seen, width, balance)
+    now = scores(weights.copy().reshape(1, -1), rows)
+    add_boosts(now, boosts)
+    slopes, laplacian = _pair_tables(now[0], leads, covariances, gains, seen, width, balance)
     shrink = _shrinking(laplacian, covariances)
     flipped = np.ascontiguousarray(shrink.T)
     for table in (flipped, shrink):
@@ -214,6 +217,7 @@ def learn_diagonal(
     weights: Floats,
     belief: Floats,
     rows: Floats,
+    boosts: Floats,
     leads: Floats,
     gains: Floats,
     seen: Floats,
@@ -227,8 +231,9 @@ def learn_diagonal(
         for k in range(n_features):
             spread[i, k] = rows[i, k] * belief[k]
     covariances = scores(spread, spread)
-    now = scores(weights.copy().reshape(1, -1), rows)[0]
-    slopes, laplacian = _pair_tables(now, leads, covariances, gains, seen, width, balance)
+    now = scores(weights.copy().reshape(1, -1), rows)
+    add_boosts(now, boosts)
+    slopes, laplacian = _pair_tables(now[0], leads, covariances, gains, seen, width, balance)
     information = np.zeros(n_features)
     differences = _product(np.ascontiguousarray(_lower_factor(laplacian).T), spread)
     for i in range(n):

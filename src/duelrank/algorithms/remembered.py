@@ -1,0 +1,373 @@
+"""Remembers what the users of each query chose, beside the weights that all queries share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.algorithms.base import Algorithm, StepExplanation
+from duelrank.algorithms.dbgd import DBGD
+from duelrank.algorithms.represented import Represented
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.memory import QueryMemory, replaced
+from duelrank.core.registry import Between, Part, alias, register, spell
+from duelrank.core.types import (
+    NO_BOOSTS,
+    Boosts,
+    Features,
+    Feedback,
+    Gradient,
+    Impression,
+    Memory,
+    Query,
+    Ranking,
+    State,
+    Stream,
+    Weights,
+)
+from duelrank.kernels import remembered as kernel
+from duelrank.kernels.elementary import power
+from duelrank.kernels.random import uniform
+from duelrank.projection import DependentClick, Examination
+from duelrank.representation import Representation
+
+#: Factor on the earlier clicks and views of all queries, with each list.
+RATE_KEPT = 0.999
+
+_NO_RATE = np.zeros(2)
+
+
+class Remembrance(NamedTuple):
+    """The documents of one query, least recently seen first: their keys, clicks and views, (2, n), and their ids if they have any.
+
+    Its packed form is a flat array of int64: the number of documents, their keys, the bits of clicks and views, and the ids.
+    """
+
+    keys: NDArray[np.int64]
+    counts: NDArray[np.float64]
+    names: Sequence[str] = ()
+
+    @classmethod
+    def unpacked(cls, model: NDArray[np.int64]) -> Remembrance:
+        """Return the documents in a packed form; none if it is empty."""
+        if not model.size:
+            return cls(model, np.empty((2, 0)))
+        n = int(model[0])
+        names = json.loads(model[1 + 3 * n :].tobytes()) if model.size > 1 + 3 * n else ()
+        return cls(model[1 : 1 + n], model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n), names)
+
+    def packed(self) -> NDArray[np.int64]:
+        """Return the packed form."""
+        text = json.dumps(self.names, ensure_ascii=False, separators=(",", ":")).encode() if self.names else b""
+        names = np.frombuffer(text.ljust(-(-len(text) // 8) * 8), np.int64)
+        head = np.array([len(self.keys)])
+        return np.concatenate((head, self.keys, self.counts.ravel().view(np.int64), names))
+
+
+def document_keys(ids: Sequence[str]) -> NDArray[np.int64]:
+    """Return a key for each id: a 64-bit hash that is the same in every process.
+
+    Examples
+    --------
+    >>> from duelrank.algorithms.remembered import document_keys
+    >>> first, second, again = document_keys(["d1", "d2", "d1"])
+    >>> first == again, first == second
+    (True, False)
+    """
+    letters = "".join(ids).encode("utf-8", "surrogatepass")
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    if int(lengths.sum()) != len(letters):  # not ASCII
+        lengths = np.array([len(id.encode("utf-8", "surrogatepass")) for id in ids], np.int64)
+    keys: NDArray[np.int64] = kernel.text_keys(np.frombuffer(letters, np.uint8), np.cumsum(lengths))
+    return keys
+
+
+def keys_of(query: Query) -> NDArray[np.int64]:
+    """Return the keys of the documents of a query: hashes of their ids, or their rows if they have none."""
+    return document_keys(query.documents) if query.documents else np.arange(query.n_documents)
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Remember(Part):
+    """Count the clicks and views of each document of each query, and boost documents that were clicked more often than usual.
+
+    A view counts P(seen) by an examination model, so a document at a low position is not blamed for clicks that it could not get; a
+    click is a view, too. With clicks c and views v of a document for this query, and the clicks per view r of all queries, its
+    boost is strength · (c − r·v) / (v + doubt). A document that was never shown for this query has none: it starts from its
+    features. A query is identified by its id; without an id nothing is remembered. Actions with a larger weight count as one click.
+
+    Parameters
+    ----------
+    strength
+        Factor on the boosts, in the units of scores; 0 remembers without an effect.
+    doubt
+        Number of views without evidence that each document starts with: more makes first clicks count less.
+    half_life
+        Number of lists of a query after which its clicks and views count half, for tastes and documents that change; None: they
+        count forever.
+    unaided
+        Share of lists that are made without boosts, so that documents that the memory keeps down are still seen.
+    examination
+        The model of which unclicked documents were seen.
+    queries
+        Maximum number of queries to remember; then the one whose last feedback is the oldest is forgotten.
+    documents
+        Maximum number of documents of a query to remember; then the least recently seen one is forgotten.
+
+    Examples
+    --------
+    The two shoes have the same features, so no weights can distinguish them. The users of this query want the second one:
+
+    >>> from duelrank import Feedback, Learner, Query
+    >>> learner = Learner("remember >> mgd-dsp", n_features=2)
+    >>> query = Query("red shoes", [[0.5, 0.5], [0.5, 0.5]], documents=["runner", "hiker"])
+    >>> for _ in range(20):
+    ...     shown = learner.rank(query)
+    ...     learner.learn(shown, Feedback(shown.ranking == 1))
+    >>> learner.best(query).tolist()
+    [1, 0]
+    """
+
+    kind: ClassVar[str] = "remember"
+    learning_only: ClassVar[tuple[str, ...]] = ("*",)
+    lasting: ClassVar[tuple[str, ...]] = ("queries_*", "rate")
+
+    strength: Annotated[float, Between(0.0, 1e6, tuned=(0.3, 30.0), log=True)] = 3.0
+    doubt: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 30.0), log=True)] = 1.0
+    half_life: Annotated[float, Between(1.0, 1e12, tuned=(10.0, 1e4), log=True)] | None = None
+    unaided: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 0.2))] = 0.0
+    examination: Examination = DependentClick(attraction=0.6, forgetting=1.0, after_click=0.1)
+    queries: Annotated[int, Between(1, 10_000_000)] = 10_000
+    documents: Annotated[int, Between(1, 10_000)] = 100
+
+    def __rshift__(self, then: object) -> Algorithm | _Before:
+        """Return an algorithm with this memory; a representation stays before the memory."""
+        if isinstance(then, Represented):
+            return Represented(Remembered(then.base, self), then.representation)
+        if isinstance(then, Representation):
+            return _Before(then, self)
+        return Remembered(then, self) if isinstance(then, Algorithm) else NotImplemented
+
+    def __rrshift__(self, representation: object) -> _Before:
+        """Return what becomes an algorithm after another ``>>``: a representation, then this memory."""
+        return _Before(representation, self) if isinstance(representation, Representation) else NotImplemented
+
+    @cached_property
+    def table(self) -> QueryMemory:
+        """Reads and writes the documents of queries."""
+        return QueryMemory(self.queries)
+
+    @cached_property
+    def _kept(self) -> float:
+        return 1.0 if self.half_life is None else power(2.0, -1.0 / self.half_life)
+
+    def start(self) -> Memory:
+        """Return the memory before the first list."""
+        return {**self.table.start(), "rate": _NO_RATE}
+
+    def boosts(self, memory: Memory, query: Query) -> Boosts:
+        """Return the boosts of the documents of a query; empty if nothing is known about it."""
+        if not query.id or self.strength == 0.0:
+            return NO_BOOSTS
+        model, _ = self.table.read(memory, query.id)
+        return self.boosts_of(model, click_rate(memory), keys_of(query)) if model.size else NO_BOOSTS
+
+    def boosts_of(self, model: NDArray[np.int64], rate: float, documents: NDArray[np.int64]) -> Boosts:
+        """Return the boosts of documents, given by their keys, from the packed form of a query; empty if all are 0.
+
+        They are rounded to single precision, in which a service stores them.
+        """
+        n = int(model[0])
+        counts = model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n)
+        found = kernel.boosts(model[1 : 1 + n], counts, rate, documents, self.strength, self.doubt)
+        rounded = found.astype(np.float32).astype(np.float64)
+        rounded.flags.writeable = False
+        return rounded if rounded.any() else NO_BOOSTS
+
+    def without_boosts(self, stream: Stream) -> bool:
+        """Draw whether a list is made without boosts."""
+        return self.unaided > 0.0 and bool(uniform(stream) < self.unaided)
+
+    def count(self, memory: Memory, impression: Impression, feedback: Feedback, now: int) -> Memory:
+        """Return the memory after a list; ``now`` is the number of earlier lists."""
+        query, users = impression.query, memory.get("examination", {})
+        if not query.id:
+            return memory
+        seen = self.examination.weights(users, impression, feedback)
+        clicks = feedback.clicks.astype(np.float64)
+        model, rounds = self.table.read(memory, query.id)
+        after = self._counted(Remembrance.unpacked(model), impression, clicks, seen)
+        memory = self.table.write(memory, query.id, after.packed(), rounds + 1, now)
+        views = float(np.maximum(clicks, seen).sum())
+        rate = RATE_KEPT * memory["rate"] + np.array([clicks.sum(), views])
+        return {**memory, "rate": rate, "examination": self.examination.observe(users, impression, feedback)}
+
+    def _counted(
+        self, known: Remembrance, impression: Impression, clicks: NDArray[np.float64], seen: NDArray[np.float64]
+    ) -> Remembrance:
+        query, ranking = impression.query, impression.ranking
+        ids = [query.documents[row] for row in ranking.tolist()] if query.documents else []
+        shown = document_keys(ids) if ids else ranking
+        places, counts = kernel.count(known.keys, known.counts, shown, clicks, seen, self._kept, self.documents)
+        names = [*known.names, *ids]
+        return Remembrance(
+            np.concatenate((known.keys, shown))[places], counts, [names[place] for place in places] if ids else ()
+        )
+
+
+def click_rate(memory: Memory) -> float:
+    """Return the clicks per view of all queries; 0 before the first view."""
+    clicks, views = memory.get("rate", _NO_RATE).tolist()
+    return clicks / views if views > 0.0 else 0.0
+
+
+class _Before(NamedTuple):
+    """A representation and a memory, which become a recipe with an algorithm behind them: ``query-scaled >> remember >> mgd``."""
+
+    representation: Representation
+    remember: Remember
+
+    def __rshift__(self, then: object) -> Algorithm | _Before:
+        if isinstance(then, Representation):
+            return _Before(self.representation >> then, self.remember)
+        return (
+            Represented(Remembered(then, self.remember), self.representation)
+            if isinstance(then, Algorithm)
+            else NotImplemented
+        )
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Remembered(Algorithm):
+    """Run an algorithm with a memory of each query, which boosts documents; written ``remember(strength=3) >> mgd-dsp``.
+
+    The boosts are added to the scores of every ranker that the algorithm compares. An algorithm that learns from pairs adds them to
+    both documents of a pair: it learns by its weights only what the memory does not explain, so the weights for other queries do
+    not suffer. The weights are those of the algorithm; a query that was never seen is ranked by them alone.
+
+    Parameters
+    ----------
+    base
+        The algorithm.
+    remember
+        The memory.
+
+    Examples
+    --------
+    >>> from duelrank import simulate
+    >>> for recipe in ("mgd-dsp", "remember >> mgd-dsp"):
+    ...     record = simulate(recipe, "synthetic(n_queries=20)", "perfect", impressions=1000)
+    ...     print(record.online[-100:].mean().round(2), recipe)
+    0.76 mgd-dsp
+    0.95 remember >> mgd-dsp
+    """
+
+    base: Algorithm = DBGD()
+    remember: Remember = Remember()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.base, (Remembered, Represented)) or self.base.per_query:
+            reason = (
+                "learns a model for each query" if self.base.per_query else "has a memory or a representation already"
+            )
+            raise InvalidRecipe(f"{self.base!r} {reason}; a memory comes last before a plain algorithm")
+
+    @property
+    def spelling(self) -> str:
+        """The memory, ``>>`` and the algorithm."""
+        return f"{spell(self.remember)} >> {spell(self.base)}"
+
+    @property
+    def linear(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base is linear."""
+        return self.base.linear
+
+    @property
+    def weights_follow_memory(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base computes its weights from its memory."""
+        return self.base.weights_follow_memory
+
+    @property
+    def moves_without_clicks(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base may change its weights without a click."""
+        return self.base.moves_without_clicks
+
+    def start(self, n_features: int, stream: Stream) -> State:
+        """Start as the base does, with an empty memory."""
+        begun = self.base.start(n_features, stream)
+        memory = replaced({"remember": self.remember.start()}, "base", begun.memory)
+        return State(begun.weights, begun.step, begun.updates, memory)
+
+    def n_features(self, state: State) -> int:
+        """Return the number of features of the base."""
+        return self.base.n_features(state.of("base"))
+
+    def n_weights(self, n_features: int, memory: Memory) -> int:
+        """Return the number of weights of the base."""
+        return self.base.n_weights(n_features, memory.get("base", {}))
+
+    def scores(self, state: State, features: Features, offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the scores by features alone."""
+        return self.base.scores(state.of("base"), features, offsets)
+
+    def deviations(self, state: State) -> NDArray[np.float64] | None:
+        """Return the standard deviations of the base."""
+        return self.base.deviations(state.of("base"))
+
+    def carry_memory(
+        self, memory: Memory, n_features: int, carry: Callable[[Weights], Weights], stream: Stream
+    ) -> Memory:
+        """Keep what was remembered, which does not depend on the columns; the examination model starts again."""
+        base = self.base.carry_memory(memory.get("base", {}), n_features, carry, stream)
+        kept = {name: array for name, array in memory["remember"].items() if name != "examination"}
+        return replaced({"remember": kept}, "base", base)
+
+    def recalled(self, state: State, query: Query) -> Query:
+        """Return a query with the boosts that are remembered; one that has boosts keeps them."""
+        return (
+            query if query.boosts.size else query.with_boosts(self.remember.boosts(state.of("remember").memory, query))
+        )
+
+    def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
+        """Explore as the base does, with boosts, unless this is a list without them."""
+        recalled = self.recalled(state, query)
+        if recalled is not query and recalled.boosts.size and self.remember.without_boosts(stream):
+            recalled = query
+        return self.base.explore(state.of("base"), recalled, length, stream)
+
+    def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
+        """Observe a list as the base does, with boosts."""
+        return self.base.observe_list(state.of("base"), self.recalled(state, query), ranking, stream)
+
+    def best(self, state: State, query: Query, stream: Stream) -> Ranking:
+        """Rank as the base does, with boosts."""
+        return self.base.best(state.of("base"), self.recalled(state, query), stream)
+
+    def gradient(
+        self, state: State, impression: Impression, feedback: Feedback, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return the gradient of the base, and the memory after counting the list."""
+        gradient, learned = self.base.gradient(state.of("base"), impression, feedback, stream)
+        counted = self.remember.count(state.of("remember").memory, impression, feedback, state.step)
+        return gradient, replaced(replaced(state.memory, "base", learned), "remember", counted)
+
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
+        """Move as the base does."""
+        weights, memory = self.base.update(state.of("base"), gradient)
+        return weights, replaced(state.memory, "base", memory)
+
+    def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
+        """Return the components of the step of the base."""
+        return self.base.explain_step(state.of("base"), impression, feedback, stream)
+
+
+alias("remember", Remember())

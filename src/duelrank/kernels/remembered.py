@@ -1,0 +1,118 @@
+"""Kernels of the memory of queries: packed records of many queries, and clicks and views of the documents of one query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from duelrank.core.compiling import kernel
+from duelrank.kernels import Floats, Ints
+
+HEAD = 4  # numbers of a record before its model
+
+_OFFSET, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+@kernel
+def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
+    """Return the rounds of a key's record, and where its model starts and stops; zeros if the key is unknown.
+
+    A bucket is a flat array of records, one after the other: key, time of the last use, rounds, size of the model, model.
+    """
+    at = 0
+    while at < bucket.shape[0]:
+        stop = at + HEAD + bucket[at + 3]
+        if bucket[at] == key:
+            return bucket[at + 2], at + HEAD, stop
+        at = stop
+    return 0, 0, 0
+
+
+@kernel
+def text_keys(letters: Any, ends: Ints) -> Ints:
+    """Return a 64-bit hash of each text: FNV-1a, then the last steps of SplitMix64, because FNV mixes high bits badly.
+
+    Parameters
+    ----------
+    letters
+        The bytes of all texts, one after the other.
+    ends
+        The index behind the last byte of each text.
+    """
+    keys, at = np.empty(ends.shape[0], np.int64), 0
+    for text in range(ends.shape[0]):
+        key = _OFFSET
+        while at < ends[text]:
+            key = (key ^ np.uint64(letters[at])) * _PRIME
+            at += 1
+        key = (key ^ (key >> _S30)) * _MIX_1
+        key = (key ^ (key >> _S27)) * _MIX_2
+        keys[text] = np.int64(key ^ (key >> _S31))
+    return keys
+
+
+@kernel
+def boosts(known: Ints, counts: Floats, rate: float, documents: Ints, strength: float, doubt: float) -> Floats:
+    """Return strength · (clicks − rate · views) / (views + doubt) of each document; 0 if it is not known.
+
+    Parameters
+    ----------
+    known, counts
+        The keys of the known documents, and their clicks and views, (2, n_known).
+    rate
+        Clicks per view of all queries.
+    documents
+        The keys of the documents to rank.
+    """
+    found = np.zeros(documents.shape[0])
+    for i in range(documents.shape[0]):
+        for j in range(known.shape[0]):
+            if known[j] == documents[i]:
+                found[i] = strength * (counts[0, j] - rate * counts[1, j]) / (counts[1, j] + doubt)
+                break
+    return found
+
+
+@kernel
+def count(
+    known: Ints, counts: Floats, shown: Ints, clicks: Floats, seen: Floats, kept: float, most: int
+) -> tuple[Ints, Floats]:
+    """Count the clicks and views of a list; return the places of the documents to remember, and their clicks and views.
+
+    A place is an index into the known documents, followed by the shown ones. The most recently seen documents are last, of one list
+    the upper ones; if there are more than ``most``, the first ones are forgotten.
+
+    Parameters
+    ----------
+    known, counts
+        The keys of the known documents, and their clicks and views, (2, n_known).
+    shown, clicks, seen
+        The keys, clicks and probabilities of having been seen, by position.
+    kept
+        Factor on the earlier counts.
+    """
+    n_known, n_shown = known.shape[0], shown.shape[0]
+    places, after = np.empty(n_known + n_shown, np.int64), np.empty((2, n_known + n_shown))
+    at, position_of = 0, np.full(n_known, -1)
+    place_of = np.full(n_shown, -1)
+    for i in range(n_shown):
+        for j in range(n_known):
+            if known[j] == shown[i]:
+                position_of[j], place_of[i] = i, j
+                break
+    for j in range(n_known):
+        if position_of[j] < 0 or (seen[position_of[j]] == 0.0 and clicks[position_of[j]] == 0.0):
+            places[at], after[0, at], after[1, at] = j, kept * counts[0, j], kept * counts[1, j]
+            at += 1
+    for i in range(n_shown - 1, -1, -1):
+        if seen[i] > 0.0 or clicks[i] > 0.0:
+            j = place_of[i]
+            places[at] = n_known + i if j < 0 else j
+            after[0, at] = clicks[i] + (kept * counts[0, j] if j >= 0 else 0.0)
+            after[1, at] = (1.0 if clicks[i] > 0.0 else seen[i]) + (kept * counts[1, j] if j >= 0 else 0.0)
+            at += 1
+    first = max(0, at - most)
+    return places[first:at].copy(), after[:, first:at].copy()
