@@ -24,6 +24,7 @@ from duelrank.algorithms import (
     LogPairs,
     PairRank,
     Projected,
+    Remembered,
     Represented,
     ThompsonPairs,
     pairrank,
@@ -38,6 +39,7 @@ from duelrank.lockstep.inference import InferenceTwin
 from duelrank.lockstep.multileaving import MultileaverTwin
 from duelrank.lockstep.projection import DocumentSpaceTwin, ExaminationTwin, solve
 from duelrank.lockstep.ranking import Scores, best_first, linear_scores, ranks_of, scores_of
+from duelrank.lockstep.remembering import Recent, RememberTwin
 from duelrank.lockstep.representation import ChainTwin, Count, KnottedTwin, RepresentationTwin, carried, is_due
 from duelrank.lockstep.twin import (
     RUNS,
@@ -84,6 +86,10 @@ class AlgorithmTwin(Twin):
         """Return the memory before the first impression."""
         raise NotImplementedError
 
+    def documents(self, rows: int, real: DType) -> Memory:
+        """Return what is remembered of each training document before the first impression."""
+        return ()
+
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Make the list."""
         raise NotImplementedError
@@ -110,7 +116,7 @@ class AlgorithmTwin(Twin):
             return jnp.where(won, new, old)
 
         memory = jax.tree.map(keep, after, memory)
-        return State(keep(weights, state.weights), state.step + 1, state.updates + won, memory)
+        return State(keep(weights, state.weights), state.step + 1, state.updates + won, memory, state.documents)
 
     def carried(self, memory: Memory, fresh: Memory, carry: Callable[[Array], Array]) -> Memory:
         """Return the memory for other columns; by default a fresh one, because the memory is of the old columns.
@@ -226,8 +232,10 @@ class ProjectedTwin(AlgorithmTwin):
 
     @classmethod
     def refuses(cls, part: Part) -> str | None:
-        """Refuse a base with a representation, whose columns would change within the projection."""
+        """Refuse a base with a memory, or with a representation, whose columns would change within the projection."""
         assert isinstance(part, Projected)
+        if isinstance(part.base, Remembered):
+            return "a memory within Projected has no lockstep twin"
         return "a representation within Projected has no lockstep twin" if isinstance(part.base, Represented) else None
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
@@ -311,6 +319,10 @@ class RepresentedTwin(AlgorithmTwin):
         """Return the flags of the features, once for each column that a feature will have."""
         return np.tile(features, (int(self.view.each(impressions)), 1))
 
+    def documents(self, rows: int, real: DType) -> Memory:
+        """Return what the base remembers of each training document."""
+        return self.base.documents(rows, real)
+
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does, with the columns that the representation starts with."""
         begun = self.base.start(numbers["base"], self._existing(columns, 0), length, draws)
@@ -331,10 +343,12 @@ class RepresentedTwin(AlgorithmTwin):
             return after._replace(memory=RepresentedMemory(after.memory, ()))
         seen = view.observe(state.memory.seen, query, draws)
         after = after._replace(memory=RepresentedMemory(after.memory, seen))
-        # All runs are at the same impression, so between checks nothing is computed.
-        return lax.cond(  # type: ignore[no-any-return]
-            is_due(draws.impression + 1), lambda: self._checked(view, numbers, after, query, draws), lambda: after
+        # All runs are at the same impression, so between checks nothing is computed. What a condition returns is copied.
+        small = after._replace(documents=())
+        checked: State = lax.cond(
+            is_due(draws.impression + 1), lambda: self._checked(view, numbers, small, query, draws), lambda: small
         )
+        return checked._replace(documents=after.documents)
 
     def distance(self, before: State, after: State, draws: Draws) -> Array:
         """Return the length of a move; 0 if the columns have changed."""
@@ -386,6 +400,62 @@ class RepresentedTwin(AlgorithmTwin):
         """Return flags of the columns that exist after a number of lists, in the order of the weights: (columns,)."""
         there = jnp.arange(columns.shape[0]) < self.view.each(lists)
         return (columns & there[:, None]).reshape(-1)
+
+
+class RememberedMemory(NamedTuple):
+    """The memories of the base and of queries; the counts of documents are apart."""
+
+    base: Memory
+    remember: Recent
+
+
+class Recalled(NamedTuple):
+    """The trace of a list: the boosts it was made with, and the trace of the base."""
+
+    boosts: Array
+    base: Any
+
+
+@twin(Remembered)
+class RememberedTwin(AlgorithmTwin):
+    """Gives the twin of the base queries with boosts; the base learns by the boosts that a list was made with."""
+
+    base: AlgorithmTwin
+    remember: RememberTwin
+
+    def documents(self, rows: int, real: DType) -> Array:
+        """Return the clicks and views of each training document."""
+        return self.remember.table(rows, real)
+
+    def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
+        """Start as the base does, with an empty memory."""
+        begun = self.base.start(numbers["base"], columns, length, draws)
+        own = self.remember.start(numbers["remember"], columns.shape[0])
+        return begun._replace(memory=RememberedMemory(begun.memory, own))
+
+    def carried(
+        self, memory: RememberedMemory, fresh: RememberedMemory, carry: Callable[[Array], Array]
+    ) -> RememberedMemory:
+        """Keep the recent clicks and views; the examination model starts again."""
+        base = self.base.carried(memory.base, fresh.base, carry)
+        return RememberedMemory(base, fresh.remember._replace(rate=memory.remember.rate))
+
+    def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
+        """Explore as the base does, with boosts."""
+        own = state.memory.remember
+        boosts = self.remember.boosts(numbers["remember"], own, state.documents, query, draws)
+        shown = self.base.explore(numbers["base"], _base(state), query._replace(boosts=boosts), draws)
+        return Shown(shown.ranking, Recalled(boosts, shown.trace))
+
+    def learn(
+        self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
+    ) -> State:
+        """Let the base learn, and count the list."""
+        boosted, inner = query._replace(boosts=shown.trace.boosts), Shown(shown.ranking, shown.trace.base)
+        after = self.base.learn(numbers["base"], _base(state), boosted, inner, clicked, draws)
+        own, table = state.memory.remember, state.documents
+        counted, table = self.remember.count(numbers["remember"], own, table, query, shown, clicked)
+        return after._replace(memory=RememberedMemory(after.memory, counted), documents=table)
 
 
 class LogMemory(NamedTuple):

@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     SAMPLE = 10
     PAIRS = 11
     POPULARITY = 12
+    UNAIDED = 13
 
 
 _N_PURPOSES = 16

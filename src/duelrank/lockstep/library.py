@@ -69,8 +69,9 @@ class Library:
         For each fold, the queries to evaluate on; all have the same shape.
     n_features, n_grades
         For each fold, the number of features and of grades.
-    widest, n_columns, grades
-        The largest training query or the length of a list, the largest number of features, and the largest number of grades.
+    widest, rows, n_columns, grades
+        The largest training query or the length of a list, the largest number of training documents of a fold plus empty rows as
+        at the end of the table, the largest number of features, and the largest number of grades.
     """
 
     train: Shelf
@@ -81,6 +82,7 @@ class Library:
     n_features: dict[Place, int]
     n_grades: dict[Place, int]
     widest: int
+    rows: int
     n_columns: int
     grades: int
 
@@ -144,6 +146,7 @@ def load(
         {place: fold.n_features for place, fold in folds.items()},
         {place: fold.n_grades for place, fold in folds.items()},
         widest,
+        max(fold.train.n_documents for fold in folds.values()) + widest,
         n_columns,
         max(
             int(split.labels.max()) + 1

@@ -122,6 +122,7 @@ class Dimensions(NamedTuple):
 
     widest: int
     length: int
+    rows: int
     impressions: int
     n_checkpoints: int
     real: DType
@@ -162,7 +163,8 @@ def _learning(twin: AlgorithmTwin, dimensions: Dimensions) -> Callable[..., tupl
     def learn_all(runs: Runs, train: Training, metric: Numbers, slots: Array) -> tuple[Array, Array, Array]:
         def begin(run: Runs) -> State:
             draws = Draws(run.key, jnp.int32(0), dimensions.real)
-            return twin.start(run.algorithm, run.columns, dimensions.length, draws)
+            begun = twin.start(run.algorithm, run.columns, dimensions.length, draws)
+            return begun._replace(documents=twin.documents(dimensions.rows, dimensions.real))
 
         def step(carry: tuple[State, Array], now: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
             states, kept = carry
@@ -196,7 +198,7 @@ def _impression(
     """Show one list, let the user click, and learn; return the state, the metric of the list and the length of the move."""
     draws = Draws(run.key, t, dimensions.real)
     index, shelf = _drawn(run, train.popularity, draws), train.shelf
-    query = _open(shelf, index, dimensions, run.columns)
+    query = _open(shelf, index, dimensions, run)
     shown = twin.explore(run.algorithm, state, query, draws)
     labels = shelf.labels[query.start + shown.ranking].astype(jnp.int32)
     clicked = users.click(run.user, labels, query.places, draws)
@@ -213,13 +215,14 @@ def _drawn(run: Runs, popularity: Popularity, draws: Draws) -> Array:
     return jnp.where(stays, index, run.first + popularity.others[index])
 
 
-def _open(train: Shelf, index: Array, dimensions: Dimensions, columns: Array) -> Query:
+def _open(train: Shelf, index: Array, dimensions: Dimensions, run: Runs) -> Query:
     start, size = train.starts[index], train.sizes[index]
     shape = (dimensions.widest, train.features.shape[1])
     features = lax.dynamic_slice(train.features, (start, jnp.int32(0)), shape)
     present = jnp.arange(dimensions.widest, dtype=jnp.int32) < size
     places = jnp.arange(dimensions.length, dtype=jnp.int32) < size
-    return Query(train.features, start, size, features, present, places, columns)
+    own = start - train.starts[run.first]
+    return Query(train.features, start, size, features, present, places, run.columns, own=own)
 
 
 def evaluate(scores: Scores, shelf: Shelf, metric: Numbers, rows: Any, keys: Array, when: Array, widest: int) -> Array:

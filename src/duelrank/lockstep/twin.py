@@ -42,12 +42,15 @@ class Sizes(NamedTuple):
         Number of documents of a list.
     rankers
         Number of rankers that are compared in a list.
+    rows
+        Number of training documents of the largest fold.
     """
 
     columns: int
     widest: int
     length: int
     rankers: int
+    rows: int = 0
 
 
 class Query(NamedTuple):
@@ -70,6 +73,8 @@ class Query(NamedTuple):
         column of a feature.
     represent
         Converts rows of the table into columns.
+    own
+        Its first row among the training documents of its fold.
     boosts
         (widest,) what every ranker adds to the score of each document; None: nothing.
     """
@@ -82,6 +87,7 @@ class Query(NamedTuple):
     places: Array
     columns: Array
     represent: Callable[[Array], Array] = _identity
+    own: Array | int = 0
     boosts: Array | None = None
 
     def documents(self, rows: Array) -> Array:
@@ -97,12 +103,16 @@ class Query(NamedTuple):
 
 
 class State(NamedTuple):
-    """The learned state, as `duelrank.core.types.State`."""
+    """The learned state, as `duelrank.core.types.State`.
+
+    What is remembered of every training document is apart, because it is large: it is updated in place, never selected or copied.
+    """
 
     weights: Array
     step: Array
     updates: Array
     memory: Memory
+    documents: Memory = ()
 
 
 class Shown(NamedTuple):
