@@ -15,7 +15,7 @@ from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.algorithms.dbgd import DBGD
 from duelrank.algorithms.represented import Represented
 from duelrank.core.errors import InvalidRecipe
-from duelrank.core.memory import QueryMemory, replaced
+from duelrank.core.memory import QueryMemory, query_key, replaced
 from duelrank.core.registry import Between, Part, alias, register, spell
 from duelrank.core.types import (
     NO_BOOSTS,
@@ -44,9 +44,10 @@ _NO_RATE = np.zeros(2)
 
 
 class Remembrance(NamedTuple):
-    """The documents of one query, least recently seen first: their keys, clicks and views, (2, n), and their ids if they have any.
+    """The documents of one query, least recently seen first: their keys, and clicks and views, (2, n).
 
-    Its packed form is a flat array of int64: the number of documents, their keys, the bits of clicks and views, and the ids.
+    ``names`` are the query and the ids of the documents, if they have ids. The packed form is a flat array of int64: the number of
+    documents, their keys, the bits of clicks and views, and the names.
     """
 
     keys: NDArray[np.int64]
@@ -61,6 +62,16 @@ class Remembrance(NamedTuple):
         n = int(model[0])
         names = json.loads(model[1 + 3 * n :].tobytes()) if model.size > 1 + 3 * n else ()
         return cls(model[1 : 1 + n], model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n), names)
+
+    def without(self, key: int) -> Remembrance:
+        """Return the documents without the one with this key."""
+        kept = self.keys != key
+        names = (
+            [self.names[0], *(name for name, stays in zip(self.names[1:], kept, strict=True) if stays)]
+            if self.names
+            else ()
+        )
+        return self if kept.all() else Remembrance(self.keys[kept], self.counts[:, kept], names)
 
     def packed(self) -> NDArray[np.int64]:
         """Return the packed form."""
@@ -137,7 +148,7 @@ class Remember(Part):
 
     kind: ClassVar[str] = "remember"
     learning_only: ClassVar[tuple[str, ...]] = ("*",)
-    lasting: ClassVar[tuple[str, ...]] = ("queries_*", "rate")
+    lasting: ClassVar[tuple[str, ...]] = ("queries_*", "rate", "lists")
 
     strength: Annotated[float, Between(0.0, 1e6, tuned=(0.3, 30.0), log=True)] = 3.0
     doubt: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 30.0), log=True)] = 1.0
@@ -170,7 +181,7 @@ class Remember(Part):
 
     def start(self) -> Memory:
         """Return the memory before the first list."""
-        return {**self.table.start(), "rate": _NO_RATE}
+        return {**self.table.start(), "rate": _NO_RATE, "lists": np.zeros(1, np.int64)}
 
     def boosts(self, memory: Memory, query: Query) -> Boosts:
         """Return the boosts of the documents of a query; empty if nothing is known about it."""
@@ -195,19 +206,22 @@ class Remember(Part):
         """Draw whether a list is made without boosts."""
         return self.unaided > 0.0 and bool(uniform(stream) < self.unaided)
 
-    def count(self, memory: Memory, impression: Impression, feedback: Feedback, now: int) -> Memory:
-        """Return the memory after a list; ``now`` is the number of earlier lists."""
+    def count(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
+        """Return the memory after a list."""
         query, users = impression.query, memory.get("examination", {})
         if not query.id:
             return memory
+        if "queries_known" not in memory:  # a state that was stored without its queries
+            memory = {**self.start(), **memory}
         seen = self.examination.weights(users, impression, feedback)
         clicks = feedback.clicks.astype(np.float64)
         model, rounds = self.table.read(memory, query.id)
         after = self._counted(Remembrance.unpacked(model), impression, clicks, seen)
-        memory = self.table.write(memory, query.id, after.packed(), rounds + 1, now)
+        memory = self.table.write(memory, query.id, after.packed(), rounds + 1, int(memory["lists"][0]))
         views = float(np.maximum(clicks, seen).sum())
         rate = RATE_KEPT * memory["rate"] + np.array([clicks.sum(), views])
-        return {**memory, "rate": rate, "examination": self.examination.observe(users, impression, feedback)}
+        users = self.examination.observe(users, impression, feedback)
+        return replaced({**memory, "rate": rate, "lists": memory["lists"] + 1}, "examination", users)
 
     def _counted(
         self, known: Remembrance, impression: Impression, clicks: NDArray[np.float64], seen: NDArray[np.float64]
@@ -216,10 +230,24 @@ class Remember(Part):
         ids = [query.documents[row] for row in ranking.tolist()] if query.documents else []
         shown = document_keys(ids) if ids else ranking
         places, counts = kernel.count(known.keys, known.counts, shown, clicks, seen, self._kept, self.documents)
-        names = [*known.names, *ids]
-        return Remembrance(
-            np.concatenate((known.keys, shown))[places], counts, [names[place] for place in places] if ids else ()
-        )
+        keys = np.concatenate((known.keys, shown))[places]
+        if not ids:
+            return Remembrance(keys, counts)
+        names = [*known.names[1:], *ids]
+        return Remembrance(keys, counts, [query.id, *(names[place] for place in places)])
+
+    def without(self, memory: Memory, query: str = "", document: str = "") -> Memory:
+        """Return the memory without a query, or without a document in all queries; without both, it is empty."""
+        if not query and not document:
+            return {**self.start(), "lists": memory["lists"]}
+        wanted, key = query_key(query) if query else None, document_keys([document])[0]
+
+        def change(found: int, model: NDArray[np.int64]) -> NDArray[np.int64] | None:
+            if query:
+                return None if found == wanted else model
+            return Remembrance.unpacked(model).without(key).packed()
+
+        return self.table.mapped(memory, change)
 
 
 def click_rate(memory: Memory) -> float:
@@ -357,7 +385,7 @@ class Remembered(Algorithm):
     ) -> tuple[Gradient, Memory]:
         """Return the gradient of the base, and the memory after counting the list."""
         gradient, learned = self.base.gradient(state.of("base"), impression, feedback, stream)
-        counted = self.remember.count(state.of("remember").memory, impression, feedback, state.step)
+        counted = self.remember.count(state.of("remember").memory, impression, feedback)
         return gradient, replaced(replaced(state.memory, "base", learned), "remember", counted)
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:

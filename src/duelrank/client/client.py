@@ -246,10 +246,13 @@ class _BaseClient:
         impression_id: str | None = None,
         length: int | None = None,
         explain: bool = False,
+        query: str | None = None,
+        query_key: str | None = None,
     ) -> Call[RankAnswer]:
         """Return the order in which to show some documents."""
         content: dict[str, Any] = {"impression_id": impression_id or new_id()}
-        content |= {} if length is None else {"length": length}
+        given = {"length": length, "query": query, "query_key": query_key}
+        content |= {name: value for name, value in given.items() if value is not None}
         content |= {"explain": True} if explain else {}
         table = _table(documents)
         kind = JSON if table is None else MESSAGEPACK

@@ -8,8 +8,9 @@ so each part has its own namespace and never sees the memory of another part::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from fnmatch import fnmatchcase
+from functools import cached_property
 from hashlib import blake2b
 from math import isqrt
 from typing import Any
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from duelrank.core.registry import Part, walk
 from duelrank.core.types import Memory
-from duelrank.kernels.remembered import HEAD, recall
+from duelrank.kernels.remembered import HEAD, newer_records, recall
 
 Path = tuple[str, ...]
 
@@ -182,6 +183,81 @@ class QueryMemory:
         elif stop == 0:
             after["queries_known"] = memory["queries_known"] + 1
         return after
+
+    def records(self, memory: Memory, since: int = -1, before: Memory | None = None) -> NDArray[np.int64]:
+        """Return the records that were written after a time, as one flat array, the oldest of each bucket first.
+
+        ``before`` is the memory at that time; buckets that are the same arrays in both are skipped.
+        """
+        known = before or {}
+        buckets = (memory.get(name) for name in self._names if memory.get(name) is not known.get(name))
+        found = [newer_records(bucket, since) for bucket in buckets if bucket is not None]
+        return np.concatenate(found) if found else _EMPTY
+
+    def merged(self, memory: Memory, records: NDArray[np.int64]) -> Memory:
+        """Return the memory with records of `records` in place of older ones; the least recently written ones are forgotten."""
+        after, at = {**memory, "queries_oldest": memory["queries_oldest"].copy()}, 0
+        known = int(memory["queries_known"][0])
+        while at < records.shape[0]:
+            stop = at + HEAD + int(records[at + 3])
+            name = f"queries_{int(records[at]) % self.n_buckets}"
+            bucket = after.get(name, _EMPTY)
+            _, start, end = recall(bucket, records[at])
+            known += end == 0
+            after[name] = np.concatenate((bucket[: max(start - HEAD, 0)], bucket[end:], records[at:stop]))
+            after["queries_oldest"][int(records[at]) % self.n_buckets] = after[name][1]
+            at = stop
+        for _ in range(known - self.queries):
+            _forget_oldest(after)
+        after["queries_known"] = np.array([min(known, self.queries)])
+        return after
+
+    def models(self, memory: Memory) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+        """Yield the key of each query, the number of times it was written, and its model."""
+        for name in self._names:
+            bucket, at = memory.get(name, _EMPTY), 0
+            while at < bucket.shape[0]:
+                start, stop = at + HEAD, at + HEAD + int(bucket[at + 3])
+                yield int(bucket[at]), int(bucket[at + 2]), bucket[start:stop]
+                at = stop
+
+    def n_bytes(self, memory: Memory) -> int:
+        """Return the number of bytes of all records."""
+        return sum(memory[name].nbytes for name in self._names if name in memory)
+
+    def mapped(self, memory: Memory, change: Callable[[int, NDArray[np.int64]], NDArray[np.int64] | None]) -> Memory:
+        """Return the memory with each model replaced by what a function returns for its key and itself; None forgets the query."""
+        after, oldest, known = {**memory}, memory["queries_oldest"].copy(), 0
+        for number, name in enumerate(self._names):
+            records, at, bucket = [_EMPTY], 0, memory.get(name, _EMPTY)
+            while at < bucket.shape[0]:
+                start, stop = at + HEAD, at + HEAD + int(bucket[at + 3])
+                if (model := change(int(bucket[at]), bucket[start:stop])) is not None:
+                    records += [bucket[at : start - 1], np.array([model.size]), model]
+                    known += 1
+                at = stop
+            if bucket.shape[0]:
+                after[name] = rest = np.concatenate(records)
+                oldest[number] = rest[1] if rest.shape[0] else _NEVER
+        return {**after, "queries_oldest": oldest, "queries_known": np.array([known])}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [f"queries_{number}" for number in range(self.n_buckets)]
+
+
+def lasting(memory: Memory, recipe: Part) -> Memory:
+    """Return the entries of a memory that stay after a rollback or a change of features (`Part.lasting`)."""
+    owner, kept = _inside(recipe), dict[str, Any]()
+    for name, value in memory.items():
+        part = getattr(owner, name, None)
+        if isinstance(value, Mapping) and isinstance(part, Part):
+            value = lasting(value, part)
+            if value:
+                kept[name] = value
+        elif any(fnmatchcase(name, pattern) for pattern in owner.lasting):
+            kept[name] = value
+    return kept
 
 
 def _forget_oldest(memory: dict[str, NDArray[Any]]) -> None:

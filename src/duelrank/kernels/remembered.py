@@ -32,6 +32,20 @@ def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
 
 
 @kernel
+def newer_records(bucket: Ints, since: int) -> Ints:
+    """Return the records of a bucket whose last use is after a time, one after the other."""
+    found, size, at = np.empty(bucket.shape[0], np.int64), 0, 0
+    while at < bucket.shape[0]:
+        stop = at + HEAD + bucket[at + 3]
+        if bucket[at + 1] > since:
+            for i in range(at, stop):
+                found[size] = bucket[i]
+                size += 1
+        at = stop
+    return found[:size].copy()
+
+
+@kernel
 def text_keys(letters: Any, ends: Ints) -> Ints:
     """Return a 64-bit hash of each text: FNV-1a, then the last steps of SplitMix64, because FNV mixes high bits badly.
 

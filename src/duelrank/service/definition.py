@@ -10,7 +10,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -23,13 +23,27 @@ from numpy.typing import NDArray
 
 from duelrank.adapters.backfill import IMITATE, LogLearner
 from duelrank.algorithms import Algorithm
+from duelrank.algorithms.remembered import Remember, Remembered
 from duelrank.algorithms.represented import Represented
 from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.core.grammar import parse
-from duelrank.core.memory import completed, for_ranking, replaced
+from duelrank.core.memory import completed, for_ranking, lasting, replaced
 from duelrank.core.randomness import stream, stream_key
 from duelrank.core.registry import spell, walk
-from duelrank.core.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Stream, Weights, frozen
+from duelrank.core.types import (
+    NO_BOOSTS,
+    Boosts,
+    Features,
+    Feedback,
+    Impression,
+    Memory,
+    Query,
+    Ranking,
+    State,
+    Stream,
+    Weights,
+    frozen,
+)
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.evidence.guard import check_guard, draw_kind, guard_list
@@ -216,7 +230,7 @@ class Definition:
         self.columns = {name: column for column, name in enumerate(spec.features)}
         self._rank_key, self._coin_key = stream_key(spec.seed, "rank"), stream_key(spec.seed, "explore")
         self.learn_key, self._guard_key = stream_key(spec.seed, "learn"), stream_key(spec.seed, "guard")
-        self.log_key = stream_key(spec.seed, "log")
+        self.log_key, self._memory_key = stream_key(spec.seed, "log"), stream_key(spec.seed, "memory")
         self.model(1, self.start)  # checks the names
         if spec.imitate and not LogLearner.supports(self.algorithm):
             raise InvalidRecipe(
@@ -403,7 +417,11 @@ class Definition:
         if names == self.spec.features:
             return state
         weights, seen = self.select(state.weights, _seen(state), names)
-        return self.state_with(weights, seen, state.step, state.updates)
+        return self.with_lasting(state, self.state_with(weights, seen, state.step, state.updates))
+
+    def with_lasting(self, before: State, after: State) -> State:
+        """Return a state with what its predecessor remembers of queries, which depends neither on weights nor on features."""
+        return replace(after, memory=completed(lasting(before.memory, self.algorithm), after.memory))
 
     def select(self, weights: Weights, seen: Memory, names: tuple[str, ...]) -> tuple[Weights, Memory]:
         """Return weights and memory of the representation, given for features of these names, for those of this ranker."""
@@ -423,12 +441,12 @@ class Definition:
 
         Weights and knots are the earlier ones. Documents that were seen since then, and the counts, are kept: the counts number the
         random streams of learning, each of which is used once. Other entries of memory that only learning needs, such as a
-        velocity, start again, because versions do not have them.
+        velocity, start again, because versions do not have them. What is remembered of queries is kept, too.
         """
         memory = old.memory
         if (knots := knots_of(_seen(old))) is not None:
             memory = {**memory, "representation": with_knots(_seen(state), knots)}
-        return self.for_learning(State(old.weights, state.step, state.updates, memory))
+        return self.with_lasting(state, self.for_learning(State(old.weights, state.step, state.updates, memory)))
 
     def for_ranking(self, state: State) -> State:
         """Return a state without the memory that only learning needs, as versions have it."""
@@ -453,7 +471,40 @@ class Definition:
             weights = self.algorithm.carry(before, after)  # there are more columns now, for the same curves
         return norm(after.weights - weights)
 
-    def query(self, raw: Features) -> Query:
+    @property
+    def remember(self) -> Remember | None:
+        """The memory of queries in the algorithm, None if it has none."""
+        return self._base.remember if isinstance(self._base, Remembered) else None
+
+    def boosts(self, memory: Memory, id: str, query: str, documents: Sequence[str]) -> Boosts:
+        """Return the boosts of the documents of an impression; empty if there are none, or if its list is made without them.
+
+        Parameters
+        ----------
+        memory
+            What is remembered of queries.
+        id, query
+            Id of the impression, and its query.
+        documents
+            Ids of the documents.
+        """
+        remember = self.remember
+        if remember is None or not query or not memory:
+            return NO_BOOSTS
+        found = remember.boosts(memory, Query.trusted(query, np.empty((0, 0)), tuple(documents)))
+        alone = found.size and remember.without_boosts(derive(self._memory_key, self._stream_number(id)))
+        return NO_BOOSTS if alone else found
+
+    def counted(self, state: State, query: Query, ranking: Ranking, feedback: Feedback) -> State:
+        """Return a state that remembers a list of another system; the weights do not change."""
+        if self.remember is None or not query.id:
+            return state
+        columns = frozen(self.algorithm.columns(state, query.features, np.array([0, query.n_documents])))
+        seen = Impression(query.with_features(columns), ranking)
+        known = self.remember.count(state.memory["remember"], seen, feedback)
+        return replace(state, memory=replaced(state.memory, "remember", known))
+
+    def query(self, raw: Features, boosts: Boosts = NO_BOOSTS, id: str = "", documents: tuple[str, ...] = ()) -> Query:
         """Return documents as a query of the algorithm; raise if scaled features are beyond the largest number."""
         if not self._bounded:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -461,7 +512,7 @@ class Definition:
                 total = scaled.sum()
             if not math.isfinite(total) and not np.isfinite(scaled).all():
                 raise InvalidValue("features are beyond the largest number after they are scaled")
-        return Query.trusted("", raw)
+        return Query.trusted(id, raw, documents, boosts)
 
     def contributions(self, state: State, raw: Features) -> NDArray[np.float64]:
         """Return what each feature adds to the score of each document, (n_documents, n_features)."""
@@ -488,6 +539,7 @@ class Definition:
         pinned: State | None = None,
         learned_share: float = 1.0,
         imitates: bool = False,
+        boosts: Boosts = NO_BOOSTS,
     ) -> tuple[list[int], int, bytes]:
         """Return the order to show, the kind of the list, and the teams of a guard list.
 
@@ -497,15 +549,15 @@ class Definition:
         if imitates:
             return self._own_order(raw, length)
         if self.spec.guard is None:
-            return *self._order(state, frozen, id, raw, length, pinned), b""
+            return *self._order(state, frozen, id, raw, length, pinned, boosts), b""
         number, n_documents = self._stream_number(id), raw.shape[0]
         draws = derive(self._guard_key, number)
         kind = draw_kind(draws, self.spec.guard.share, learned_share)
         if kind == "learned":
-            return *self._order(state, frozen, id, raw, length, pinned), b""
+            return *self._order(state, frozen, id, raw, length, pinned, boosts), b""
         if kind == "baseline":
             return self._own_order(raw, length)
-        query, own = self.query(raw), np.arange(n_documents)
+        query, own = self.query(raw, boosts), np.arange(n_documents)
         # Without a preference it is a tie with the client's order, not a random order that would lose.
         prefers = self._prefers(state, query)
         best = self.algorithm.best(state, query, derive(self._rank_key, number)) if prefers else own
@@ -514,8 +566,8 @@ class Definition:
 
     def _prefers(self, state: State, query: Query) -> bool:
         """Whether a state has any preference: weights that are not zero, or different scores if it is not linear."""
-        if self.algorithm.linear:
-            return bool(state.weights.any())
+        if self.algorithm.linear or query.boosts.size:
+            return bool(query.boosts.size) or bool(state.weights.any())
         return bool(np.ptp(self.algorithm.scores(state, query.features, np.array([0, query.n_documents]))))
 
     def _own_order(self, raw: Features, length: int) -> tuple[list[int], int, bytes]:
@@ -527,10 +579,10 @@ class Definition:
         return hash63(id, self._salt)
 
     def _order(
-        self, state: State, frozen: bool, id: str, raw: Features, length: int, pinned: State | None
+        self, state: State, frozen: bool, id: str, raw: Features, length: int, pinned: State | None, boosts: Boosts
     ) -> tuple[list[int], int]:
         number, n_documents = self._stream_number(id), raw.shape[0]
-        query = self.query(raw)
+        query = self.query(raw, boosts)
         if self.spec.mode == "shadow":
             if pinned is None:
                 return list(range(min(length, n_documents))), SHADOW
@@ -542,20 +594,26 @@ class Definition:
         order: list[int] = self.algorithm.rank(state, query, length, derive(self._rank_key, number)).ranking.tolist()
         return order, EXPLORED
 
-    def best(self, state: State, id: str, raw: Features) -> list[int]:
+    def best(self, state: State, id: str, raw: Features, boosts: Boosts = NO_BOOSTS) -> list[int]:
         """Return all documents of an impression in the order of a state, without exploring."""
         draws = derive(self._rank_key, self._stream_number(id))
-        best: list[int] = self.algorithm.best(state, self.query(raw), draws).tolist()
+        best: list[int] = self.algorithm.best(state, self.query(raw, boosts), draws).tolist()
         return best
 
-    def rebuild(self, state: State, id: str, stored: StoredImpression, raw: Features) -> Impression:
-        """Return an impression as it was shown, with the trace that `learn` needs.
+    def rebuild(
+        self, state: State, id: str, stored: StoredImpression, raw: Features, remembered: bool = True
+    ) -> Impression:
+        """Return an impression as it was shown, with the trace that `learn` needs; its query has an id if it is remembered.
 
         If the ranker would now show another order, such as after an update of a library, the stored one counts, because users
         saw it: the same draws give the same candidates, and these are compared on that order. Raises `InvalidRecipe` if the
         algorithm learns only from lists that it has made itself.
         """
-        query, number = self.query(raw), self._stream_number(id)
+        documents = [""] * len(raw)  # ids of documents that were not shown are not stored, and not needed
+        for row, document in zip(stored.order, stored.shown, strict=True):
+            documents[row] = document
+        own = (stored.query, tuple(documents)) if remembered and stored.query else ("", ())
+        query, number = self.query(raw, stored.known_boosts, *own), self._stream_number(id)
         if stored.list_kind != SHADOW:
             made = self.algorithm.rank(state, query, len(stored.order), derive(self._rank_key, number))
             if made.ranking.tolist() == stored.order:

@@ -13,7 +13,7 @@ from duelrank.core.errors import StorageFailure
 from duelrank.service import log
 from duelrank.service.channel import Beat, Close, FrontChannel
 from duelrank.service.machine import Status
-from duelrank.service.rankers import Ranker, Rankers, VersionStore
+from duelrank.service.rankers import MemoryStore, Ranker, Rankers, VersionStore
 from duelrank.service.settings import Clock, Settings
 from duelrank.storage import Storage
 
@@ -117,7 +117,12 @@ class Follower(Background):
     def _follow(self) -> None:
         """Serve what the leader has published, and read how far it has come; reads only what has changed."""
         self._rankers.refresh()
-        for kind, load in ((log.VERSION, self._load_version), (log.STATUS, self._load_status)):
+        kinds = (
+            (log.MEMORY_CHANGES, self._load_memory),
+            (log.VERSION, self._load_version),
+            (log.STATUS, self._load_status),
+        )
+        for kind, load in kinds:
             for name, number in self._storage.snapshots.newest(kind).items():
                 ranker = self._rankers.by_name.get(name)
                 if ranker is not None and self._seen.get((kind, name)) != (ranker.created.number, number):
@@ -129,6 +134,12 @@ class Follower(Background):
         if newest is not None:
             newest.definition.try_out(newest.state)
             self._rankers.serve(name, newest)
+
+    def _load_memory(self, name: str, ranker: Ranker) -> None:
+        """Follow what the leader remembers of queries; it is published before the version that has learned from it."""
+        if (remember := ranker.created.remember) is None:
+            return
+        ranker.followed = MemoryStore(self._storage, remember, name).follow(*ranker.followed)
 
     def _load_status(self, name: str, ranker: Ranker) -> None:
         found = self._storage.snapshots.load(name, log.STATUS)

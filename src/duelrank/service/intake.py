@@ -187,6 +187,32 @@ def _expected_range(definition: Definition) -> tuple[np.ndarray, np.ndarray] | N
     return np.array(low), np.array(high)
 
 
+def remembered_query(given: schema.RankRequest | schema.LoggedImpression, settings: Settings) -> str:
+    """Return the query of a request as it is remembered, "" if it is not: a text without differences of case and spaces, or a key.
+
+    A text that is too long is not remembered: nobody asks it again.
+    """
+    if given.query_key is None and given.query is None:
+        return ""
+    if given.query_key is not None and given.query is not None:
+        raise InvalidValue("give either query, a text, or query_key, an opaque name, not both")
+    limit = settings.max_id
+    if given.query_key is not None:
+        if not 0 < len(given.query_key) <= limit:
+            raise InvalidValue(f"a query_key has from 1 to {limit} characters, got {len(given.query_key)}")
+        return _valid_query(given.query_key)
+    text = " ".join((given.query or "").casefold().split())
+    return _valid_query(text) if len(text) <= limit else ""
+
+
+def _valid_query(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue(f"a query must be valid Unicode, got {text!r}") from None
+    return text
+
+
 # Feedback
 
 
@@ -462,7 +488,10 @@ class LogIntake:
         weights = self._definition.spec.actions
         if weights.keys().isdisjoint(actions):  # its id stays free: it may be sent again when its clicks have arrived
             raise InvalidValue(f"no action with a weight of this ranker: {', '.join(weights) or 'it has none'}")
-        body = log.StoredLog(shown, actions, examined, self._definition.names_digest)
+        query = remembered_query(logged, self._settings)
+        body = log.StoredLog(
+            shown, actions, examined, self._definition.names_digest, query, ids[:shown] if query else []
+        )
         name = self._definition.spec.name
         return NewEvent(name, log.LOGGED, checked_text("key", id), time, log.pack(body), log.pack_features(raw))
 

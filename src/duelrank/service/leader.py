@@ -23,6 +23,7 @@ from duelrank.service.follower import RETRY_SECONDS, Closer, Follower
 from duelrank.service.history import MAX_POINTS, STEPS, block_kind
 from duelrank.service.machine import ClosedImpression, Machine
 from duelrank.service.rankers import (
+    MemoryStore,
     Notifier,
     Ranker,
     Rankers,
@@ -31,6 +32,7 @@ from duelrank.service.rankers import (
     VersionStore,
     new_events,
     newest_checkpoint,
+    restored,
 )
 from duelrank.service.retention import Capacity, Retention
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Observer, Settings
@@ -57,6 +59,8 @@ YIELD_SECONDS = 0.002
 CLOSE_TIMEOUT = 5.0
 #: A checkpoint is written after this number of events, plus a tenth of the open impressions; or after this number of seconds.
 CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
+#: The memory of queries is saved as a whole if its changes have as many bytes as it has, and at least this number.
+MEMORY_BYTES = 1 << 18
 #: Seconds until old data is removed again, if there was much of it.
 TIDY_AGAIN_SECONDS = 1.0
 #: Seconds between two notes for followers: how far a ranker has come, and its recent history.
@@ -370,6 +374,7 @@ class RankerProgress:
         self.unsaved_version: Version | None = None
         self.deadlines: dict[str, float] = {}  # of open impressions, by the monotonic clock, the earliest first
         self.closing: dict[str, float] = {}  # impressions whose closing was requested, and when to repeat that
+        self.saved_memory, self.saved_forgotten, self.memory_bytes = machine.remembered, 0, 0  # as it was last saved
         self.status_number, self.status_at = -1, started - 1e9
         self.history_number, self.history_at = -1, started - 1e9
         self.reported_guard: Guard | None = None
@@ -448,7 +453,7 @@ class Term:
         lists = log.ListReader(self._storage, name, partial(self._recent.get, ranker.created.number))
         machine = Machine(ranker.created, lists.impression, versions.state, fetch_features=lists.features)
         if (body := newest_checkpoint(self._storage, name)) is not None:
-            machine.restore(body)
+            restored(machine, self._storage, body)
         progress = RankerProgress(ranker.created, machine, lists, self._clock.monotonic())
         time = ranker.created.created
         announced = self._storage.snapshots.load(name, log.LAST_ANNOUNCED)
@@ -579,10 +584,35 @@ class Term:
         for name, progress in self._progress.items():
             self._record_failures(name, progress)
             if progress.unsaved_version is not None:
+                if self._followed:
+                    self._save_memory(name, progress)
                 VersionStore(self._storage, progress.created).save(progress.unsaved_version)
                 self._rankers.serve(name, progress.unsaved_version)
                 progress.unsaved_version = None
             self._save_blocks(name, progress)
+
+    def _save_memory(self, name: str, progress: RankerProgress) -> None:
+        """Save what has changed in the memory of queries, for followers and the next checkpoint."""
+        machine = progress.machine
+        if (remember := machine.definition.remember) is None or machine.remembered is progress.saved_memory:
+            return
+        store, memory, reset = MemoryStore(self._storage, remember, name), machine.remembered, machine.forgotten
+        parts = (machine.number, self._clock.time(), reset != progress.saved_forgotten)
+        progress.memory_bytes += store.save_changes(memory, progress.saved_memory, *parts)
+        progress.saved_memory, progress.saved_forgotten = memory, reset
+
+    def _tidy_memory(self, name: str, progress: RankerProgress) -> None:
+        """Save the whole memory of queries if its changes have become as large, and remove what no checkpoint needs."""
+        machine = progress.machine
+        checkpoints = self._storage.snapshots.list(name, log.CHECKPOINT)
+        if (remember := machine.definition.remember) is None or not checkpoints:
+            return
+        store = MemoryStore(self._storage, remember, name)
+        if progress.memory_bytes > max(MEMORY_BYTES, remember.table.n_bytes(machine.remembered)):
+            self._save_memory(name, progress)
+            store.save_all(machine.remembered, machine.number, self._clock.time())
+            progress.memory_bytes = 0
+        store.prune(checkpoints[0].number)
 
     def _save_blocks(self, name: str, progress: RankerProgress) -> None:
         """Save the finished blocks of the history."""
@@ -705,6 +735,7 @@ class Term:
         behind, waited = progress.unsaved_events, self._clock.monotonic() - progress.saved_at
         enough = behind >= CHECKPOINT_EVENTS + len(machine.open) // 10 or waited >= CHECKPOINT_SECONDS
         if behind and (enough or now) and progress.unsaved_version is None and not machine.history.done:
+            self._save_memory(name, progress)  # first: a checkpoint is complete
             self._storage.snapshots.save(name, log.CHECKPOINT, machine.number, self._clock.time(), machine.checkpoint())
             self._retention.note(name, machine)
             progress.unsaved_events, progress.saved_at = 0, self._clock.monotonic()
@@ -761,6 +792,7 @@ class Term:
         for name, progress in self._progress.items():
             self._checkpoint(name, progress, now=not self._more_to_tidy)
             more |= self._retention.tidy(name, progress.created, progress.machine, self._clock.time())
+            self._tidy_memory(name, progress)
         self._capacity.measure()
         self._more_to_tidy = more
         self._tidied = self._clock.monotonic() - (self._settings.tidy_every - TIDY_AGAIN_SECONDS if more else 0.0)

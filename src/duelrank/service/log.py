@@ -26,7 +26,7 @@ from duelrank.core.decoding import msgpack_decoder
 from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.core.memory import flatten, nest
 from duelrank.core.registry import Part
-from duelrank.core.types import Features, State, frozen
+from duelrank.core.types import NO_BOOSTS, Boosts, Features, State, frozen
 from duelrank.service.definition import LIST_KINDS, Change, RankerSpec, converted
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
@@ -43,6 +43,8 @@ CREATED, DELETED, PURGED, SALT = "created", "deleted", "purged", "salt"
 #: Kinds of snapshots. A LAST_ANNOUNCED snapshot has no body: its number is that of the newest announced event of a guard.
 CHECKPOINT, VERSION, STATUS, HISTORY, LAST_ANNOUNCED = "checkpoint", "version", "status", "history", "told"
 LAST_STEP = "step"
+#: The memory of the queries of a ranker, all of it; and what has changed in it since the last snapshot of either kind.
+MEMORY, MEMORY_CHANGES = "memory", "memory-changes"
 
 #: The version number of the format of bodies. Bodies without a number were written before there was one: they are of format 1, from
 #: which format 2 differs by the number only.
@@ -205,6 +207,8 @@ class StoredImpression(_Body, frozen=True, gc=False):
     out_of_range: int = 0
     names: bytes = b""
     frozen: bool = False  # a greedy list of a frozen ranker
+    query: str = ""  # as it is remembered
+    boosts: bytes = b""  # what the memory of the query has added to the score of each candidate, as float32
 
     @classmethod
     def of(
@@ -218,10 +222,23 @@ class StoredImpression(_Body, frozen=True, gc=False):
         out_of_range: int = 0,
         names: bytes = b"",
         frozen: bool = False,
+        query: str = "",
+        boosts: Boosts = NO_BOOSTS,
     ) -> StoredImpression:
         """Return the body for candidates with these ids, shown in this order."""
         shown, digest = [ids[document] for document in order], document_digest(ids)
-        return cls(version, shown, b"", order, list_kind, digest, teams, missing, out_of_range, names, frozen)
+        added = boosts.astype("<f4").tobytes() if boosts.size else b""
+        rest = (missing, out_of_range, names, frozen, query, added)
+        return cls(version, shown, b"", order, list_kind, digest, teams, *rest)
+
+    @property
+    def known_boosts(self) -> Boosts:
+        """What the memory of the query has added to the score of each candidate; empty if there was nothing."""
+        if not self.boosts:
+            return NO_BOOSTS
+        found = np.frombuffer(self.boosts, "<f4").astype(np.float64)
+        found.flags.writeable = False
+        return found
 
     @property
     def kind(self) -> str:
@@ -259,6 +276,8 @@ class StoredLog(_Body, frozen=True):
     actions: dict[str, list[int]]
     examined: int | None
     names: bytes
+    query: str = ""  # as it is remembered, with the ids of the shown documents
+    ids: list[str] = []
 
 
 class Published(_Body, frozen=True):
@@ -302,11 +321,12 @@ class Fit(_Body, frozen=True):
 
 
 class Control(_Body, frozen=True):
-    """A command: freeze, resume, rollback, pin, unpin, change or label of an operator; alarm or promote of the guard; or start.
+    """A command: freeze, resume, rollback, pin, unpin, change, label or forget of an operator; alarm or promote; or start.
 
     Rollback and pin carry the state of the version, the names of its features, and its representation as a change. A change of the
     representation carries a state for it, and how well that was fitted. Label keeps a version under a name; an empty label ends
-    that. Alarm and promote carry their evidence. Start records that a process begins to learn.
+    that. Forget removes a query, a document or, without both, everything from the memory of queries. Alarm and promote, which a
+    guard commands, carry their evidence. Start records that a process begins to learn.
     """
 
     action: str
@@ -317,6 +337,8 @@ class Control(_Body, frozen=True):
     evidence: Evidence | None = None
     label: str = ""
     fit: Fit | None = None
+    query: str = ""
+    document: str = ""
 
 
 # States, and digests

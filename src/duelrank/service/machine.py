@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import TypeAlias
 
 import msgspec
@@ -13,7 +14,7 @@ import numpy as np
 
 from duelrank.core.errors import DuelrankError, StorageFailure, StoreCorrupt
 from duelrank.core.registry import Part
-from duelrank.core.types import Features, Feedback, Gains, State
+from duelrank.core.types import Features, Feedback, Gains, Memory, State
 from duelrank.evidence import Guard, GuardSpec, Voters
 from duelrank.evidence.guard import Vote, outcome_of
 from duelrank.kernels.random import derive
@@ -138,6 +139,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     logged: bytes | None = None
     labels: dict[int, str] = {}
     imitated: int = 0
+    voters: tuple[int, bytes] | None = None
 
     def forget_history(self) -> None:
         """Remove what only the history needs, which the oldest formats do not have."""
@@ -366,6 +368,9 @@ class Machine:
         self.tally, self.open = Tally(), dict[str, OpenImpression]()
         self.logged: State | None = None  # learned from lists of other systems, until the first live one
         self.imitated = 0  # lists of a log, or in the client's order, that were learned from while it imitates
+        self._voters = Voters()  # who has taught the memory of a query today
+        #: How often an operator has removed something from the memory of queries since this machine began.
+        self.forgotten = 0
         #: Numbers of the next events from which learning has failed before; `new_events` sets it.
         self.failures: Collection[int] = ()
         self.last_step: LearnedStep | None = None  # for `Service.last_step`; learning does not depend on it
@@ -463,7 +468,7 @@ class Machine:
         """Learn from an impression; a failure is counted and changes nothing, here and in every replay."""
         try:
             self._check_learnable(event)
-            after = self._learned(id, impression)
+            after = self._learned(id, impression, event)
         except StorageFailure:
             raise
         except Exception as error:
@@ -477,15 +482,22 @@ class Machine:
         if event.number in self.failures:
             raise LookupError("learning from it has failed before, according to the event log")
 
-    def _learned(self, id: str, impression: OpenImpression) -> State:
+    def _learned(self, id: str, impression: OpenImpression, event: Event) -> State:
         found, made_by = self._fetch_impression(id, impression.number), self.state_of(impression.version)
         if found is None or made_by is None:
             raise LookupError("its features are gone" if found is None else f"version {impression.version} is gone")
         stored, raw = found
-        rebuilt = self.definition.rebuild(made_by, id, stored, raw)
+        rebuilt = self.definition.rebuild(made_by, id, stored, raw, self._may_teach(stored.query, impression, event))
         fresh = derive(self.definition.learn_key, self.state.step)
         feedback = feedback_on(impression, len(stored.order))
         return _checked(self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh))
+
+    def _may_teach(self, query: str, impression: OpenImpression, event: Event) -> bool:
+        """Whether a list is remembered: a user teaches the memory of a query once a day."""
+        if self.definition.remember is None or not query or not impression.user:
+            return True
+        voter = blake2b(query.encode(), key=impression.user, digest_size=8).digest()
+        return self._voters.admit(voter, event.time)
 
     def _apply_logged(self, body: log.StoredLog, event: Event) -> ClosedImpression | None:
         """Learn from a logged list of another system, only before the first live one."""
@@ -535,10 +547,13 @@ class Machine:
         query, fresh = definition.query(raw), derive(definition.log_key, before.step)
         if body is None:
             logged = teacher.imitate(before, query, np.arange(len(raw)), fresh)
-        else:
-            feedback = feedback_on(self._logged_actions(body), body.shown)
-            logged = teacher.learn(before, query, np.arange(body.shown), feedback, fresh)
-        return logged, _checked(teacher.handed_over(self.state, logged))
+            return logged, _checked(teacher.handed_over(self.state, logged))
+        shown, feedback = np.arange(body.shown), feedback_on(self._logged_actions(body), body.shown)
+        logged = teacher.learn(before, query, shown, feedback, fresh)
+        after = _checked(teacher.handed_over(self.state, logged))
+        unshown = ("",) * (len(raw) - body.shown)
+        named = definition.query(raw, id=body.query, documents=(*body.ids, *unshown) if body.ids else ())
+        return logged, definition.counted(after, named, shown, feedback)
 
     def _logged_actions(self, body: log.StoredLog) -> OpenImpression:
         seen = OpenImpression(0, 0.0, 0, OLD, [], body.examined, True)
@@ -612,6 +627,9 @@ class Machine:
                 self._redefine(definition, _state_in(control, definition))
         elif control.action == "label" and control.version is not None:
             self._label(control.version, control.label)
+        elif control.action == "forget" and (remember := self.definition.remember) is not None:
+            known = remember.without(self.remembered, control.query, control.document)
+            self.state, self.forgotten = with_remembered(self.state, known), self.forgotten + 1
         self.changed = self.changed or control.action not in ("start", "label")
         after = (self.state, self.pin, self.frozen, self.definition, self.guard, self.labels)
         if control.action == "start" or any(one is not other for one, other in zip(before, after, strict=True)):
@@ -672,7 +690,8 @@ class Machine:
             self.watch.carry(lambda state: definition.carry(state, names))
         elif represented and state is not None:
             memory = definition.for_learning(state).memory  # that of a version lacks what only learning needs
-            self.state = State(state.weights, self.state.step, self.state.updates, memory)
+            after = State(state.weights, self.state.step, self.state.updates, memory)
+            self.state = definition.with_lasting(self.state, after)
             self.logged = self.pin = None
             self.watch.rolled_back(self.version)
         if represented or not same_features:
@@ -730,16 +749,30 @@ class Machine:
         """The specification, if it has changed since the ranker was created."""
         return None if self.definition is self._created else self.definition.spec
 
+    @property
+    def remembered(self) -> Memory:
+        """What is remembered of queries; empty if the algorithm has no such memory."""
+        found: Memory = self.state.memory.get("remember", {})
+        return found
+
     def checkpoint(self) -> bytes:
-        """Return everything that is needed to continue from here; equal machines give equal bytes."""
-        states = log.pack_state(self.state), log.pack_state(self.served)
+        """Return what is needed to continue from here, without the memory of queries; equal machines give equal bytes.
+
+        The memory of queries may be large, so it is saved by its changes (see `MemoryStore`).
+        """
+        states = log.pack_state(without_queries(self.state)), log.pack_state(self.served)
         pin = None if self.pin is None else (self.pin[0], log.pack_state(self.pin[1]))
         spec = None if self.changed_spec is None else log.StoredSpec.of(self.changed_spec)
         head = (self.number, self.version, self.changed, self.frozen, self.tally)
         logged = None if self.logged is None else log.pack_state(self.logged)
         parts = (*head, *states, self.open, pin, spec, self.floor)
-        rest = (self.watch.stored(), self.history.state, logged, self.labels, self.imitated)
+        voters = (self._voters.day, self._voters.hashes) if len(self._voters) else None
+        rest = (self.watch.stored(), self.history.state, logged, self.labels, self.imitated, voters)
         return log.pack(_Checkpoint(*parts, *rest))
+
+    def recall(self, queries: Memory) -> None:
+        """Remember queries, after a checkpoint was restored, which does not have them."""
+        self.state = with_remembered(self.state, {**queries, **self.remembered})
 
     def restore(self, body: bytes) -> None:
         """Continue from a checkpoint."""
@@ -747,6 +780,7 @@ class Machine:
         self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
         self.tally, self.open, self.floor = found.tally, found.open, found.floor
         self.labels, self.imitated = found.labels, found.imitated
+        self._voters = Voters() if found.voters is None else Voters(*found.voters)
         self.definition = self._created if found.spec is None else self._created.with_spec(found.spec.read())
         self.served, self.state = log.unpack_state(found.served, recipe), log.unpack_state(found.state, recipe)
         self.pin = None if found.pin is None else (found.pin[0], log.unpack_state(found.pin[1], recipe))
@@ -774,6 +808,19 @@ class Machine:
     def needs(self) -> tuple[frozenset[int], frozenset[int]]:
         """Return what is needed to continue from here: numbers of open impressions, and versions."""
         return _needed(self.version, self.open)
+
+
+def without_queries(state: State) -> State:
+    """Return a state without the records of queries, which are saved by their changes."""
+    known = state.memory.get("remember")
+    if known is None:
+        return state
+    return with_remembered(state, {name: each for name, each in known.items() if not name.startswith("queries_")})
+
+
+def with_remembered(state: State, known: Memory) -> State:
+    """Return a state that remembers something else of queries."""
+    return replace(state, memory={**state.memory, "remember": known})
 
 
 def _checked(state: State) -> State:

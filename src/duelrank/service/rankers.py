@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from threading import Lock
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from duelrank.algorithms.remembered import Remember
 from duelrank.core.errors import NotReady, StoreCorrupt, UnknownName
-from duelrank.core.types import State
+from duelrank.core.types import Memory, State
 from duelrank.evidence import Guard
 from duelrank.service import log
 from duelrank.service.definition import Definition
 from duelrank.service.intake import DocumentReader, FeedbackTroubles
-from duelrank.service.machine import LearnedStep, Machine, OpenImpression, Status, Tally
+from duelrank.service.machine import LearnedStep, Machine, OpenImpression, Status, Tally, without_queries
 from duelrank.service.settings import Observer
 from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
 
@@ -161,7 +164,7 @@ class StoredStep(msgspec.Struct, array_like=True):
     def of(cls, step: LearnedStep) -> StoredStep:
         """Return the stored form of a step."""
         assert step.made_by is not None  # it was there when the step was made
-        states = log.pack_state(step.made_by), log.pack_state(step.before)
+        states = log.pack_state(step.made_by), log.pack_state(without_queries(step.before))
         return cls(step.id, step.impression, log.StoredSpec.of(step.definition.spec), *states)
 
     def read(self, created: Definition) -> LearnedStep:
@@ -169,6 +172,102 @@ class StoredStep(msgspec.Struct, array_like=True):
         definition = created.with_spec(self.spec.read())
         states = [log.unpack_state(body, created.algorithm) for body in (self.made_by, self.before)]
         return LearnedStep(self.id, self.impression, definition, *states)
+
+
+class StoredMemory(msgspec.Struct, array_like=True):
+    """Records of queries: all of them, or those that have changed; ``reset`` says that others are forgotten.
+
+    ``rate`` are the clicks and views of all queries, with which boosts are computed.
+    """
+
+    records: bytes
+    rate: tuple[float, float]
+    lists: int
+    reset: bool = False
+
+
+class MemoryStore:
+    """Saves and loads what a ranker remembers of queries: from time to time all of it, and otherwise what has changed.
+
+    A snapshot has the number of the last event that it covers. That of a checkpoint is the newest full one up to its number, with
+    the changes between the two.
+
+    Parameters
+    ----------
+    storage
+        The store.
+    remember
+        The memory of the ranker.
+    name
+        Name of the ranker.
+    """
+
+    def __init__(self, storage: Storage, remember: Remember, name: str) -> None:
+        self._snapshots, self._remember, self._name = storage.snapshots, remember, name
+
+    def save_changes(self, memory: Memory, before: Memory, number: int, time: float, reset: bool) -> int:
+        """Save what has changed since an earlier memory, or with ``reset`` everything; return the number of bytes."""
+        since = -1 if reset else int(before["lists"][0]) - 1
+        records = self._remember.table.records(memory, since, None if reset else before)
+        return self._save(log.MEMORY_CHANGES, memory, records, number, time, reset)
+
+    def save_all(self, memory: Memory, number: int, time: float) -> int:
+        """Save everything; return the number of bytes."""
+        return self._save(log.MEMORY, memory, self._remember.table.records(memory), number, time, True)
+
+    def _save(
+        self, kind: str, memory: Memory, records: NDArray[np.int64], number: int, time: float, reset: bool
+    ) -> int:
+        clicks, views = memory["rate"].tolist()
+        body = log.pack(StoredMemory(records.astype("<i8").tobytes(), (clicks, views), int(memory["lists"][0]), reset))
+        self._snapshots.save(self._name, kind, number, time, body)
+        return len(body)
+
+    def load(self, up_to: int | None = None) -> tuple[Memory, int]:
+        """Return the memory, as far as it was saved up to an event, and the number of the last event that it covers."""
+        full = [number for number in self._full() if up_to is None or number <= up_to]
+        memory = self._remember.start()
+        return self._changed(
+            self._added(memory, log.MEMORY, full[-1]) if full else memory, full[-1] if full else 0, up_to
+        )
+
+    def follow(self, memory: Memory, after: int) -> tuple[Memory, int]:
+        """Return a memory that covers the events up to ``after`` with the changes since then; a new one if they are gone."""
+        return self.load() if not memory or min(self._full(), default=0) > after else self._changed(memory, after)
+
+    def _full(self) -> list[int]:
+        return [info.number for info in self._snapshots.list(self._name, log.MEMORY)]
+
+    def _changed(self, memory: Memory, after: int, up_to: int | None = None) -> tuple[Memory, int]:
+        for info in self._snapshots.list(self._name, log.MEMORY_CHANGES):
+            if info.number > after and (up_to is None or info.number <= up_to):
+                memory, after = self._added(memory, log.MEMORY_CHANGES, info.number), info.number
+        return memory, after
+
+    def _added(self, memory: Memory, kind: str, number: int) -> Memory:
+        found = self._snapshots.load(self._name, kind, number)
+        if found is None:  # a full one has replaced it meanwhile
+            return memory
+        stored = log.unpack(found.body, StoredMemory)
+        table, records = self._remember.table, np.frombuffer(stored.records, "<i8").astype(np.int64)
+        after = table.merged(self._remember.start() if stored.reset else memory, records)
+        return {**after, "rate": np.array(stored.rate), "lists": np.array([stored.lists])}
+
+    def prune(self, oldest: int) -> None:
+        """Remove what no checkpoint from this number on needs."""
+        full = self._full()
+        first = max((number for number in full if number <= oldest), default=0)
+        if first:
+            changes = [info.number for info in self._snapshots.list(self._name, log.MEMORY_CHANGES)]
+            self._snapshots.prune(self._name, log.MEMORY, 1, [number for number in full if number >= first])
+            self._snapshots.prune(self._name, log.MEMORY_CHANGES, 1, [each for each in changes if each > first])
+
+
+def restored(machine: Machine, storage: Storage, checkpoint: bytes) -> None:
+    """Let a machine continue from a checkpoint, with the memory of queries that belongs to it."""
+    machine.restore(checkpoint)
+    if (remember := machine.definition.remember) is not None:
+        machine.recall(MemoryStore(storage, remember, machine.definition.spec.name).load(machine.number)[0])
 
 
 def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
@@ -269,7 +368,7 @@ class Notifier:
 class Ranker:
     """One ranker: its creation, the version that makes impressions, and its machine if this process leads."""
 
-    __slots__ = ("created", "machine", "reader", "status", "troubles", "version")
+    __slots__ = ("created", "followed", "machine", "reader", "status", "troubles", "version")
 
     def __init__(self, created: Definition) -> None:
         self.created = created
@@ -278,6 +377,14 @@ class Ranker:
         self.machine: Machine | None = None
         self.reader: DocumentReader | None = None  # of the requests to the version
         self.troubles = FeedbackTroubles()  # of this process
+        #: What the leader, another process, remembers of queries, and the number of the last event that it covers.
+        self.followed: tuple[Memory, int] = ({}, 0)
+
+    @property
+    def remembered(self) -> Memory:
+        """What is remembered of queries; in the leader, up to the last event that was applied."""
+        machine = self.machine
+        return self.followed[0] if machine is None else machine.remembered
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from duelrank.service import log
 from duelrank.service.definition import Definition
 from duelrank.service.history import block_kind
 from duelrank.service.machine import Machine, history_since
-from duelrank.service.rankers import VersionStore, new_events
+from duelrank.service.rankers import MemoryStore, VersionStore, new_events, restored
 from duelrank.storage import Event, Storage
 
 #: Counts of a machine that a result repeats.
@@ -114,7 +114,7 @@ class _Replay:
             raise StoreCorrupt(
                 f"features of {self._name!r} were dropped up to event {dropped}, and there is no checkpoint to begin from"
             )
-        self._machine.restore(found.body)
+        restored(self._machine, self._storage, found.body)
         return found.number
 
     def run(self) -> Replayed:
@@ -174,7 +174,17 @@ class _Replay:
             self._compared_snapshots += 1
             if checkpoint is not None and not machine.equals(checkpoint.body):
                 return f"the checkpoint at event {event.number} differs from the replay"
+            if event.number == max(self._checkpoints) and not self._same_queries():
+                return f"the memory of queries at event {event.number} differs from the replay"
         return self._compare_history(event)
+
+    def _same_queries(self) -> bool:
+        """Whether the replay remembers the same of all queries as the store."""
+        if (remember := self._machine.definition.remember) is None:
+            return True
+        stored, _ = MemoryStore(self._storage, remember, self._name).load(self._machine.number)
+        records = remember.table.records
+        return bool(np.array_equal(records(stored), records(self._machine.remembered)))
 
     def _compare_history(self, event: Event) -> str | None:
         """Compare the saved blocks of the history, if the replay has all that is in them."""

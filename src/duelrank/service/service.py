@@ -15,11 +15,11 @@ import msgspec
 
 from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, StoreLocked, UnknownName
 from duelrank.core.memory import completed
-from duelrank.core.types import Features, State
+from duelrank.core.types import NO_BOOSTS, Features, Memory, State
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.export import Model
-from duelrank.service import log, views
+from duelrank.service import intake, log, views
 from duelrank.service.channel import FrontChannel, SaveStep
 from duelrank.service.definition import (
     GREEDY,
@@ -236,7 +236,7 @@ class Service:
         version, reader = ranker.version, self._reader(ranker)
         documents = request.documents if isinstance(request.documents, list) else request.documents.ids
         known = self._recent.get(ranker.created.number, id)
-        make, parts = self._make_impression, (reader, version, id, request, known)
+        make, parts = self._make_impression, (reader, version, ranker.remembered, id, request, known)
         large = len(documents) * len(version.definition.spec.features) > INLINE_VALUES
         ids, raw, stored, attachment = await asyncio.to_thread(make, *parts) if large else make(*parts)
         if known is None or known.body is None:
@@ -266,6 +266,7 @@ class Service:
         self,
         reader: DocumentReader,
         version: Version,
+        remembered: Memory,
         id: str,
         request: schema.RankRequest,
         known: log.CachedImpression | None,
@@ -278,10 +279,11 @@ class Service:
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
-        shares = (version.learned_share, version.imitates)
-        order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares)
+        shares, query = (version.learned_share, version.imitates), intake.remembered_query(request, self.settings)
+        boosts = definition.boosts(remembered, id, query, ids) if query else NO_BOOSTS
+        order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares, boosts)
         frozen = version.frozen and kind == GREEDY
-        rest = (troubles.missing, troubles.out_of_range, definition.names_digest, frozen)
+        rest = (troubles.missing, troubles.out_of_range, definition.names_digest, frozen, query, boosts)
         stored = log.StoredImpression.of(version.version, ids, order, kind, teams, *rest)
         return ids, raw, stored, log.pack_features(raw)
 

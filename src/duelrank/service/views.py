@@ -121,19 +121,24 @@ def explained_answer(id: str, body: log.StoredImpression, version: Version, raw:
         return _scored_answer(id, body, version, raw)
     added = definition.contributions(version.state, raw)
     belief = definition.score_deviations(version.state, raw)
-    ranking = []
+    boosts, ranking = body.known_boosts.tolist(), []
     for place, (shown, document) in enumerate(zip(body.shown, body.order, strict=True), 1):
         parts = dict(zip(definition.spec.features, added[document].tolist(), strict=True))
-        deviation = None if belief is None else float(belief[document])
-        ranking.append(schema.RankedDocument(shown, place, float(added[document].sum()), parts, deviation))
+        deviation, boost = None if belief is None else float(belief[document]), boosts[document] if boosts else 0.0
+        score = float(added[document].sum()) + boost
+        ranking.append(schema.RankedDocument(shown, place, score, parts, deviation, boost or None))
     return schema.RankAnswer(id, body.version, ranking, body.kind)
 
 
 def _scored_answer(id: str, body: log.StoredImpression, version: Version, raw: Features) -> schema.RankAnswer:
     """Return the ranking of an impression with scores only."""
-    scores = version.definition.algorithm.scores(version.state, raw, np.array([0, len(raw)])).tolist()
+    scores = version.definition.algorithm.scores(version.state, raw, np.array([0, len(raw)]))
+    boosts = body.known_boosts if body.boosts else np.zeros(len(raw))
     rows = enumerate(zip(body.shown, body.order, strict=True), 1)
-    ranking = [schema.RankedDocument(shown, place, scores[document]) for place, (shown, document) in rows]
+    ranking = [
+        schema.RankedDocument(shown, place, float(scores[each] + boosts[each]), memory=float(boosts[each]) or None)
+        for place, (shown, each) in rows
+    ]
     return schema.RankAnswer(id, body.version, ranking, body.kind)
 
 
@@ -614,9 +619,12 @@ def _version_ranking(
 ) -> schema.VersionRanking:
     definition = definition.represented_as(version.definition)
     state = definition.carry(version.state, version.definition.spec.features)
-    scores = definition.algorithm.scores(state, raw, np.array([0, len(raw)])).tolist()
+    boosts = body.known_boosts
+    scores = (
+        definition.algorithm.scores(state, raw, np.array([0, len(raw)])) + (boosts if boosts.size else 0.0)
+    ).tolist()
     names = {document: f"#{document + 1}" for document in range(len(raw))}
     names |= dict(zip(body.order, body.shown, strict=True))
-    order = definition.best(state, id, raw)
+    order = definition.best(state, id, raw, boosts)
     ranking = [schema.RankedDocument(names[each], place, scores[each]) for place, each in enumerate(order, 1)]
     return schema.VersionRanking(version.version, ranking)

@@ -85,6 +85,8 @@ class _Pieces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     impression_id: str | None = None
     length: int | None = None
     explain: bool = False
+    query: str | None = None
+    query_key: str | None = None
 
 
 class _RankDecoder:
@@ -105,13 +107,10 @@ class _RankDecoder:
             request: schema.RankRequest = decode_body(self.whole, body, schema.RankRequest, self._form)
             return request
         found: _Pieces = decode_body(self._pieces, body, schema.RankRequest, self._form)
-        documents = found.documents
-        return schema.RankRequest(
-            documents=documents if isinstance(documents, schema.DocumentTable) else self._decode_documents(documents),
-            impression_id=found.impression_id,
-            length=found.length,
-            explain=found.explain,
-        )
+        _, *rest = msgspec.structs.astuple(found)
+        if isinstance(found.documents, schema.DocumentTable):
+            return schema.RankRequest(found.documents, *rest)
+        return schema.RankRequest(self._decode_documents(found.documents), *rest)
 
     def _decode_documents(self, pieces: list[msgspec.Raw]) -> list[schema.Document]:
         documents = []
@@ -172,7 +171,8 @@ class ArrayReader:
         # NumPy's own copy would let other threads run, and the event loop would wait for its next turn.
         features = np.frombuffer(values[: n_documents * n_features].tobytes()).reshape(n_documents, n_features)
         documents = DocumentArray(ids, b"", array=features)
-        return schema.RankRequest(documents, rest.impression_id, rest.length, rest.explain)
+        own = (rest.impression_id, rest.length, rest.explain, rest.query, rest.query_key)
+        return schema.RankRequest(documents, *own)
 
     def _scratch(self, n_bytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return arrays for the values, the ids and the counts in a body of this size."""

@@ -242,19 +242,25 @@ class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Number of documents to show, by default that of the ranker; an impression keeps its length.
     explain
         Whether to return scores, and what each feature adds to them.
+    query
+        Text of the query, for a ranker that remembers queries; upper and lower case, and the number of spaces, do not matter.
+    query_key
+        An opaque name of the query instead of its text, for clients that must not send texts.
     """
 
     documents: list[Document] | DocumentTable
     impression_id: str | None = None
     length: int | None = None
     explain: bool = False
+    query: str | None = None
+    query_key: str | None = None
 
 
 class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A document of a ranking; ``position`` counts from 1. With ``explain``: its score, and what each feature adds to it.
 
     A ranker that is not linear has scores only. ``deviation`` is the standard deviation of the score, for an algorithm with a
-    belief about its weights, which count as independent.
+    belief about its weights, which count as independent. ``memory`` is what the memory of the query adds to the score, if anything.
     """
 
     id: str
@@ -262,6 +268,7 @@ class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     score: float | None = None
     explain: dict[str, float] | None = None
     deviation: float | None = None
+    memory: float | None = None
 
 
 class RankAnswer(msgspec.Struct, frozen=True):
@@ -341,6 +348,8 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         Number of examined positions, only if it was observed.
     shown
         Number of documents that were shown, by default all.
+    query, query_key
+        As in a request for a ranking: a ranker that remembers queries remembers this list, too.
     """
 
     impression_id: str
@@ -349,6 +358,8 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     actions: dict[str, list[str]] = {}
     examined: int | None = None
     shown: int | None = None
+    query: str | None = None
+    query_key: str | None = None
 
 
 class BackfillCounts(msgspec.Struct, frozen=True):
