@@ -1,8 +1,8 @@
 """Measures the memory of queries: bytes per document, time to save and restore it, and what it adds to a rank.
 
-Fills a memory with queries and documents, then measures, all in this process: its size, that of its snapshot, the seconds to save and
-to restore it, and the processor time of a rank without a query, with an unknown one, and with a remembered one. Nothing here fails
-for being slow.
+Fills a memory with queries and documents, then measures, all in this process: its size, that of its snapshot, the seconds to save
+and to restore it, and the processor time of a rank without a query, with an unknown one, and with a remembered one. Nothing here
+fails for being slow.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def measured_ranks(url: str, memory: Memory, algorithm: str, rounds: int) 
         service = Service(storage)
         await service.start()
         await service.wait_ready()
-        await service.create(RankerSpec("shop", algorithm, [f"f{n}" for n in range(46)]))
+        await service.create(RankerSpec("shop", algorithm, tuple(f"f{n}" for n in range(46))))
         while (machine := service._rankers["shop"].machine) is None:  # the learner of this process
             await asyncio.sleep(0.01)
         machine.recall(memory)
