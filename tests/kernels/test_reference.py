@@ -416,7 +416,8 @@ def remembered_boosts_case(draw: Any) -> tuple[Any, ...]:
     known, counts = remembered_case(draw)
     documents = np.array(draw(st.lists(st.integers(-4, 9), unique=True, min_size=1, max_size=6)), np.int64)
     doubt = draw(st.sampled_from([1e-6, 1.0, 4.0]))
-    return known, counts, draw(st.floats(0, 1)), documents, draw(st.sampled_from([0.0, 3.0])), doubt
+    model = np.concatenate(([len(known)], known, counts.ravel().view(np.int64)))
+    return model, draw(st.floats(0, 1)), documents, draw(st.sampled_from([0.0, 3.0])), doubt
 
 
 def remembered_count_case(draw: Any) -> tuple[Any, ...]:
@@ -430,8 +431,7 @@ def remembered_count_case(draw: Any) -> tuple[Any, ...]:
 
 def texts_case(draw: Any) -> tuple[Any, ...]:
     texts = [text.encode() for text in draw(st.lists(st.text(max_size=9), max_size=5))]
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    return np.frombuffer(b"".join(texts), np.uint8), ends
+    return np.frombuffer(b"".join(texts), np.uint8), np.array([len(text) for text in texts], np.int64)
 
 
 def batches_case(draw: Any) -> Any:
@@ -715,7 +715,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("updates", "distance"): lambda draw: (draw(numbers(3)), draw(numbers(3))),
     ("updates", "discounted_sum"): lambda draw: (draw(numbers(draw(st.integers(0, 9)))), draw(st.floats(0, 1))),
     ("remembered", "recall"): bucket_case,
-    ("remembered", "newer_records"): lambda draw: (bucket_case(draw)[0], draw(st.integers(8, 16))),
+    ("remembered", "newer_records"): lambda draw: (bucket_case(draw)[0], draw(st.integers(9, 16))),
     ("remembered", "text_keys"): texts_case,
     ("remembered", "boosts"): remembered_boosts_case,
     ("remembered", "count"): remembered_count_case,

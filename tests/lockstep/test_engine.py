@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,11 +14,12 @@ from duelrank import parse
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidValue
 from duelrank.core.randomness import stream
-from duelrank.datasets import Dataset, Split
+from duelrank.datasets import Dataset, LongTail, Split
 from duelrank.experiments.executors import run_all
-from duelrank.lockstep import Lockstep, metrics, why_not
+from duelrank.lockstep import Lockstep, metrics, program, why_not
+from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.engine import _in_chunks
-from duelrank.lockstep.library import load
+from duelrank.lockstep.library import alias_table, load
 from duelrank.lockstep.program import alike, batches, evaluate, padded_count
 from duelrank.lockstep.ranking import linear_scores
 from duelrank.lockstep.twin import Sizes, twin_of
@@ -113,6 +116,34 @@ def test_what_cannot_run_says_why(spec):
         "grades that change during a run have no lockstep twin"
     ]
     assert why_not(replace(spec, guard="Guarded()")) == ["a guard has no lockstep twin"]
+
+
+@pytest.mark.parametrize("popularity", [[1.0] * 6, [0.0, 1.0, 5.0, 0.0, 0.25, 2.0], [0.0, 0.0, 3.0], [7.0]])
+def test_the_table_of_a_popularity_gives_its_shares(popularity):
+    shares = np.array(popularity) / np.sum(popularity)
+    stays, others = alias_table(np.array(popularity))
+    found = np.zeros(len(shares))
+    np.add.at(found, np.arange(len(shares)), stays / len(shares))
+    np.add.at(found, others, (1.0 - stays) / len(shares))
+    np.testing.assert_allclose(found, shares, atol=1e-15)
+    assert not found[shares == 0.0].any()
+
+
+def test_queries_are_drawn_by_their_popularity_in_the_program_of_uniform_ones(spec):
+    tail, flat = (replace(spec, dataset=LongTail(spec.dataset, exponent=exponent)) for exponent in (1.5, 0.0))
+    assert why_not(tail) == []
+    library = load([(each.dataset, 1) for each in (spec, tail)], NDCG, "test", np.float64)
+    shares = tail.dataset.fold(1).popularity
+    runs = SimpleNamespace(first=np.int32(library.first[tail.dataset, 1]), count=np.int32(len(shares)))
+    key = jnp.array([1, 2], jnp.uint32)
+    draw = jax.vmap(lambda t: program._drawn(runs, library.popularity, Draws(key, t, jnp.float32)))
+    counts = np.bincount(np.asarray(jax.jit(draw)(jnp.arange(40_000))) - runs.first, minlength=len(shares))
+    expected = 40_000 * shares / shares.sum()
+    assert ((counts - expected) ** 2 / expected).sum() < 2.0 * len(shares) + 20.0  # χ²
+    records = {record.spec: record for record in Lockstep("double").run([spec, tail, flat])}
+    assert len(alike([spec, tail, flat])) == 1
+    assert np.array_equal(next(Lockstep("double").run([spec])).online, records[spec].online)
+    assert not np.array_equal(records[tail].online, records[spec].online)
 
 
 def test_runs_without_a_twin_run_on_the_cpu(spec, caplog):

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from duelrank import parse
-from duelrank.algorithms import Algorithm, Represented, pairrank
+from duelrank.algorithms import Algorithm, Remembered, Represented, pairrank
 from duelrank.core.randomness import stream
 from duelrank.core.types import Feedback, Impression
 from duelrank.core.types import Query as CPUQuery
 from duelrank.kernels import pairrank as pairrank_kernels
-from duelrank.lockstep.algorithms import matched, prepared
+from duelrank.lockstep.algorithms import Recalled, matched, prepared
 from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.representation import slots
-from duelrank.lockstep.twin import RUNS, Clicked, Query, twin_of
+from duelrank.lockstep.twin import RUNS, Clicked, Query, Shown, twin_of
 
 WIDEST, LENGTH, FEATURES, IMPRESSIONS = 14, 10, 7, 66
 
@@ -51,6 +51,13 @@ RECIPES = [
     "query-scaled >> curves(sample=30) >> thompson-pairs(drift=0.01)",
     "pairrank",
     "pairrank(loss='sum', width=0.01, regularisation=0.03, transitive=False, learning_rate=0.9)",
+    "remember >> wmgd-dsp",
+    "remember(half_life=3, examination=LastClick(beyond=1)) >> nsgd(when='tie')",
+    "remember(strength=5, doubt=0.3, half_life=4) >> pdgd",
+    "remember(half_life=10, unaided=0.3) >> log-pairs",
+    "remember(examination=PositionBased(forgetting=1.0)) >> thompson-pairs(width=0.5, balance=0.5)",
+    "remember(doubt=3) >> pairrank",
+    "query-scaled >> remember(half_life=6) >> curves(sample=30) >> thompson-pairs(drift=0.01)",
 ]
 
 
@@ -66,6 +73,8 @@ def table(rng, equal):
 
 def trace_of(name, shown):
     """Return the trace of the algorithm from that of its twin."""
+    if isinstance(shown.trace, Recalled):
+        return trace_of(name, Shown(shown.ranking, shown.trace.base))
     if shown.trace is None:
         return {}
     if "pdgd" in name.lower():
@@ -91,6 +100,16 @@ def seen_of(algorithm, state, query, trace):
         assert not trace["directions"][:, len(state.weights) :].any()
         found["directions"] = trace["directions"][:, : len(state.weights)]
     return found
+
+
+def boosts_of(algorithm, state, query):
+    """Return what the algorithm would add to the scores of documents; None without a memory."""
+    if isinstance(algorithm, Represented):
+        return boosts_of(algorithm.base, state, query)
+    if not isinstance(algorithm, Remembered):
+        return None
+    found = algorithm.recalled(state, query).boosts
+    return found if found.size else np.zeros(query.n_documents)
 
 
 def take_slots_of(key, monkeypatch):
@@ -132,7 +151,7 @@ def test_a_twin_and_its_algorithm_learn_the_same_from_the_same_impressions(name,
     def open_query(start, size):
         features = jax.lax.dynamic_slice(shared, (start, jnp.int32(0)), (WIDEST, FEATURES))
         present, places = jnp.arange(WIDEST) < size, jnp.arange(LENGTH) < size
-        return Query(shared, start, size, features, present, places, columns)
+        return Query(shared, start, size, features, present, places, columns, own=start)
 
     explore = jax.jit(
         lambda state, start, size, t: twin.explore(numbers, state, open_query(start, size), Draws(key, t, jnp.float64))
@@ -147,8 +166,10 @@ def test_a_twin_and_its_algorithm_learn_the_same_from_the_same_impressions(name,
         return jax.tree.map(lambda leaf: leaf[0], jax.vmap(one, axis_name=RUNS)(batched))
 
     state = twin.start(numbers, columns, LENGTH, Draws(key, jnp.int32(0), jnp.float64))
+    state = state._replace(documents=twin.documents(len(rows), jnp.float64))
     own = algorithm.start(FEATURES, stream(1, "start"))
     own = type(own)(np.array(state.weights)[: len(own.weights)], 0, 0, own.memory)
+    boosted = 0
     for t in range(IMPRESSIONS):
         set_impression(t)
         number = int(rng.integers(len(sizes)))
@@ -165,6 +186,12 @@ def test_a_twin_and_its_algorithm_learn_the_same_from_the_same_impressions(name,
         state = learn(state, start, size, shown, clicked, jnp.int32(t))
 
         query = CPUQuery(f"q{number}", rows[start : start + size])
+        if (expected := boosts_of(algorithm, own, query)) is not None:
+            boosts = np.asarray(shown.trace.boosts)[:size]
+            if boosts.any() or "unaided" not in name:
+                np.testing.assert_allclose(boosts, expected, rtol=1e-6, atol=1e-12, err_msg=f"impression {t}")
+            boosted += int(boosts.any())
+            query = query.with_boosts(boosts)
         trace = {key: _cut(array, length) for key, array in trace_of(name, shown).items()}
         trace["sizes"] = np.full(len(trace.get("directions", ())) + 1, int(size))
         impression = Impression(query, ranking, trace | seen_of(algorithm, own, query, trace))
@@ -177,6 +204,7 @@ def test_a_twin_and_its_algorithm_learn_the_same_from_the_same_impressions(name,
         assert not state.weights[there:].any()
         assert (int(state.step), int(state.updates)) == (own.step, own.updates)
     assert own.updates > 5
+    assert boosted > 30 or expected is None
 
 
 def _cut(array, length):

@@ -331,7 +331,7 @@ def test_pairs_of_a_log_weigh_as_in_the_kernel():
         pairs = clicks.sum() * seen[~clicks].sum()
         expected = pdgd_kernels.skip_gradient(weights, rows, np.arange(8), clicks.astype(float), seen)
         found = algorithms.skip_gradient(
-            jnp.asarray(weights), jnp.asarray(rows), jnp.asarray(clicks), jnp.asarray(seen)
+            jnp.asarray(rows @ weights), jnp.asarray(rows), jnp.asarray(clicks), jnp.asarray(seen)
         )
         np.testing.assert_allclose(found, expected * 4.0 / max(pairs, 1e-9), rtol=1e-9, atol=1e-12)
 

@@ -23,20 +23,10 @@ def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-def newer_records(bucket: Ints, since: int) -> Ints:
-    """Cut the bucket into records, and keep those that were used later."""
-    numbers, found = bucket.tolist(), []
-    while numbers:
-        size = HEAD + numbers[3]
-        found += numbers[:size] if numbers[1] > since else []
-        numbers = numbers[size:]
-    return np.array(found, np.int64)
-
-
-def text_keys(letters: Any, ends: Ints) -> Ints:
+def text_keys(letters: Any, lengths: Ints) -> Ints:
     """Hash each text by FNV-1a, and finish as SplitMix64 does, in whole numbers modulo 2^64."""
-    starts = [0, *ends.tolist()]
-    texts = [bytes(letters[start:stop]) for start, stop in zip(starts, ends.tolist(), strict=False)]
+    ends = np.cumsum(lengths).tolist()
+    texts = [bytes(letters[stop - length : stop]) for stop, length in zip(ends, lengths.tolist(), strict=True)]
     return np.array([_key(text) for text in texts], np.uint64).view(np.int64)
 
 
@@ -49,10 +39,23 @@ def _key(text: bytes) -> int:
     return key ^ (key >> 31)
 
 
-def boosts(known: Ints, counts: Floats, rate: float, documents: Ints, strength: float, doubt: float) -> Floats:
+def newer_records(bucket: Ints, since: int) -> Ints:
+    """Keep the records whose last use is after a time."""
+    numbers, kept = bucket.tolist(), []
+    while numbers:
+        size = HEAD + numbers[3]
+        kept += numbers[:size] if numbers[1] > since else []
+        numbers = numbers[size:]
+    return np.array(kept, np.int64)
+
+
+def boosts(model: Ints, rate: float, documents: Ints, strength: float, doubt: float) -> Floats:
     """Look each document up; what is not known has no boost."""
-    found = {key: (c - rate * v) / (v + doubt) for key, c, v in zip(known.tolist(), *counts.tolist(), strict=True)}
-    return np.array([strength * found.get(document, 0.0) for document in documents.tolist()])
+    n = int(model[0])
+    counts = model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n).tolist()
+    found = {key: (c - rate * v) / (v + doubt) for key, c, v in zip(model[1 : 1 + n].tolist(), *counts, strict=True)}
+    all_boosts = np.array([strength * found.get(document, 0.0) for document in documents.tolist()], np.float32)
+    return all_boosts.astype(np.float64) if all_boosts.any() else np.empty(0)
 
 
 def count(

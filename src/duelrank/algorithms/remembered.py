@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar, NamedTuple
@@ -103,11 +103,12 @@ def document_keys(ids: Sequence[str]) -> NDArray[np.int64]:
     >>> bool(first == again), bool(first == second)
     (True, False)
     """
-    letters = "".join(ids).encode("utf-8", "surrogatepass")
-    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-    if int(lengths.sum()) != len(letters):  # not ASCII
-        lengths = np.array([len(id.encode("utf-8", "surrogatepass")) for id in ids], np.int64)
-    keys: NDArray[np.int64] = kernel.text_keys(np.frombuffer(letters, np.uint8), np.cumsum(lengths))
+    joined = "".join(ids)
+    sizes: Iterable[int] = map(len, ids)
+    if not joined.isascii():  # a letter may have several bytes
+        sizes = (len(id.encode("utf-8", "surrogatepass")) for id in ids)
+    letters = np.frombuffer(joined.encode("utf-8", "surrogatepass"), np.uint8)
+    keys: NDArray[np.int64] = kernel.text_keys(letters, np.fromiter(sizes, np.int64, len(ids)))
     return keys
 
 
@@ -207,12 +208,11 @@ class Remember(Part):
 
         They are rounded to single precision, in which a service stores them.
         """
-        n = int(model[0])
-        counts = model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n)
-        found = kernel.boosts(model[1 : 1 + n], counts, rate, documents, self.strength, self.doubt)
-        rounded = found.astype(np.float32).astype(np.float64)
-        rounded.flags.writeable = False
-        return rounded if rounded.any() else NO_BOOSTS
+        found: Boosts = kernel.boosts(model, rate, documents, self.strength, self.doubt)
+        if not found.size:
+            return NO_BOOSTS
+        found.flags.writeable = False
+        return found
 
     def remembered(self, memory: Memory, query: str) -> list[RememberedDocument]:
         """Return the documents that are remembered for a query, those with the largest boosts first."""

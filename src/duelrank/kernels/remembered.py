@@ -46,22 +46,22 @@ def newer_records(bucket: Ints, since: int) -> Ints:
 
 
 @kernel
-def text_keys(letters: Any, ends: Ints) -> Ints:
+def text_keys(letters: Any, lengths: Ints) -> Ints:
     """Return a 64-bit hash of each text: FNV-1a, then the last steps of SplitMix64, because FNV mixes high bits badly.
 
     Parameters
     ----------
     letters
         The bytes of all texts, one after the other.
-    ends
-        The index behind the last byte of each text.
+    lengths
+        The number of bytes of each text.
     """
-    keys, at = np.empty(ends.shape[0], np.int64), 0
-    for text in range(ends.shape[0]):
+    keys, at = np.empty(lengths.shape[0], np.int64), 0
+    for text in range(lengths.shape[0]):
         key = _OFFSET
-        while at < ends[text]:
-            key = (key ^ np.uint64(letters[at])) * _PRIME
-            at += 1
+        for i in range(at, at + lengths[text]):
+            key = (key ^ np.uint64(letters[i])) * _PRIME
+        at += lengths[text]
         key = (key ^ (key >> _S30)) * _MIX_1
         key = (key ^ (key >> _S27)) * _MIX_2
         keys[text] = np.int64(key ^ (key >> _S31))
@@ -69,25 +69,30 @@ def text_keys(letters: Any, ends: Ints) -> Ints:
 
 
 @kernel
-def boosts(known: Ints, counts: Floats, rate: float, documents: Ints, strength: float, doubt: float) -> Floats:
-    """Return strength · (clicks − rate · views) / (views + doubt) of each document; 0 if it is not known.
+def boosts(model: Ints, rate: float, documents: Ints, strength: float, doubt: float) -> Floats:
+    """Return strength · (clicks − rate · views) / (views + doubt) of each document, rounded to single precision.
+
+    A document that is not known has 0; if all have 0, the result is empty.
 
     Parameters
     ----------
-    known, counts
-        The keys of the known documents, and their clicks and views, (2, n_known).
+    model
+        The packed form of a query: the number of documents, their keys, the bits of their clicks and of their views.
     rate
         Clicks per view of all queries.
     documents
         The keys of the documents to rank.
     """
-    found = np.zeros(documents.shape[0])
+    n, some = model[0], False
+    counts, found = model[1 + n : 1 + 3 * n].view(np.float64), np.zeros(documents.shape[0])
     for i in range(documents.shape[0]):
-        for j in range(known.shape[0]):
-            if known[j] == documents[i]:
-                found[i] = strength * (counts[0, j] - rate * counts[1, j]) / (counts[1, j] + doubt)
+        for j in range(n):
+            if model[1 + j] == documents[i]:
+                boost = strength * (counts[j] - rate * counts[n + j]) / (counts[n + j] + doubt)
+                found[i] = np.float32(boost)
+                some = some or found[i] != 0.0
                 break
-    return found
+    return found if some else found[:0]
 
 
 @kernel

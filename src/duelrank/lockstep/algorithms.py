@@ -24,6 +24,7 @@ from duelrank.algorithms import (
     LogPairs,
     PairRank,
     Projected,
+    Remembered,
     Represented,
     ThompsonPairs,
     pairrank,
@@ -38,6 +39,7 @@ from duelrank.lockstep.inference import InferenceTwin
 from duelrank.lockstep.multileaving import MultileaverTwin
 from duelrank.lockstep.projection import DocumentSpaceTwin, ExaminationTwin, solve
 from duelrank.lockstep.ranking import Scores, best_first, linear_scores, ranks_of, scores_of
+from duelrank.lockstep.remembering import Recent, RememberTwin
 from duelrank.lockstep.representation import ChainTwin, Count, KnottedTwin, RepresentationTwin, carried, is_due
 from duelrank.lockstep.twin import (
     RUNS,
@@ -84,6 +86,10 @@ class AlgorithmTwin(Twin):
         """Return the memory before the first impression."""
         raise NotImplementedError
 
+    def documents(self, rows: int, real: DType) -> Memory:
+        """Return what is remembered of each training document before the first impression."""
+        return ()
+
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Make the list."""
         raise NotImplementedError
@@ -110,7 +116,7 @@ class AlgorithmTwin(Twin):
             return jnp.where(won, new, old)
 
         memory = jax.tree.map(keep, after, memory)
-        return State(keep(weights, state.weights), state.step + 1, state.updates + won, memory)
+        return State(keep(weights, state.weights), state.step + 1, state.updates + won, memory, state.documents)
 
     def carried(self, memory: Memory, fresh: Memory, carry: Callable[[Array], Array]) -> Memory:
         """Return the memory for other columns; by default a fresh one, because the memory is of the old columns.
@@ -182,7 +188,7 @@ class DuelingBanditTwin(AlgorithmTwin):
         directions = self.exploration.directions(numbers["exploration"], own, query, draws)
         delta = numbers["delta"].astype(draws.real)
         rankers = jnp.concatenate((state.weights[None], state.weights + delta * directions))
-        scores = scores_of(rankers, query.features, query.present)
+        scores = scores_of(rankers, query)
         shape = scores.shape if self.shaped("ties") == "separate" else scores.shape[1:]
         order = draws.order(Purpose.TIES, shape)
         ranking, evidence = self.multileaver.leave(numbers["multileaver"], scores, order, query, draws)
@@ -226,8 +232,10 @@ class ProjectedTwin(AlgorithmTwin):
 
     @classmethod
     def refuses(cls, part: Part) -> str | None:
-        """Refuse a base with a representation, whose columns would change within the projection."""
+        """Refuse a base with a memory, or with a representation, whose columns would change within the projection."""
         assert isinstance(part, Projected)
+        if isinstance(part.base, Remembered):
+            return "a memory within Projected has no lockstep twin"
         return "a representation within Projected has no lockstep twin" if isinstance(part.base, Represented) else None
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
@@ -311,6 +319,10 @@ class RepresentedTwin(AlgorithmTwin):
         """Return the flags of the features, once for each column that a feature will have."""
         return np.tile(features, (int(self.view.each(impressions)), 1))
 
+    def documents(self, rows: int, real: DType) -> Memory:
+        """Return what the base remembers of each training document."""
+        return self.base.documents(rows, real)
+
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does, with the columns that the representation starts with."""
         begun = self.base.start(numbers["base"], self._existing(columns, 0), length, draws)
@@ -331,10 +343,12 @@ class RepresentedTwin(AlgorithmTwin):
             return after._replace(memory=RepresentedMemory(after.memory, ()))
         seen = view.observe(state.memory.seen, query, draws)
         after = after._replace(memory=RepresentedMemory(after.memory, seen))
-        # All runs are at the same impression, so between checks nothing is computed.
-        return lax.cond(  # type: ignore[no-any-return]
-            is_due(draws.impression + 1), lambda: self._checked(view, numbers, after, query, draws), lambda: after
+        # All runs are at the same impression, so between checks nothing is computed. What a condition returns is copied.
+        small = after._replace(documents=())
+        checked: State = lax.cond(
+            is_due(draws.impression + 1), lambda: self._checked(view, numbers, small, query, draws), lambda: small
         )
+        return checked._replace(documents=after.documents)
 
     def distance(self, before: State, after: State, draws: Draws) -> Array:
         """Return the length of a move; 0 if the columns have changed."""
@@ -388,6 +402,62 @@ class RepresentedTwin(AlgorithmTwin):
         return (columns & there[:, None]).reshape(-1)
 
 
+class RememberedMemory(NamedTuple):
+    """The memories of the base and of queries; the counts of documents are apart."""
+
+    base: Memory
+    remember: Recent
+
+
+class Recalled(NamedTuple):
+    """The trace of a list: the boosts it was made with, and the trace of the base."""
+
+    boosts: Array
+    base: Any
+
+
+@twin(Remembered)
+class RememberedTwin(AlgorithmTwin):
+    """Gives the twin of the base queries with boosts; the base learns by the boosts that a list was made with."""
+
+    base: AlgorithmTwin
+    remember: RememberTwin
+
+    def documents(self, rows: int, real: DType) -> Array:
+        """Return the clicks and views of each training document."""
+        return self.remember.table(rows, real)
+
+    def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
+        """Start as the base does, with an empty memory."""
+        begun = self.base.start(numbers["base"], columns, length, draws)
+        own = self.remember.start(numbers["remember"], columns.shape[0])
+        return begun._replace(memory=RememberedMemory(begun.memory, own))
+
+    def carried(
+        self, memory: RememberedMemory, fresh: RememberedMemory, carry: Callable[[Array], Array]
+    ) -> RememberedMemory:
+        """Keep the recent clicks and views; the examination model starts again."""
+        base = self.base.carried(memory.base, fresh.base, carry)
+        return RememberedMemory(base, fresh.remember._replace(rate=memory.remember.rate))
+
+    def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
+        """Explore as the base does, with boosts."""
+        own = state.memory.remember
+        boosts = self.remember.boosts(numbers["remember"], own, state.documents, query, draws)
+        shown = self.base.explore(numbers["base"], _base(state), query._replace(boosts=boosts), draws)
+        return Shown(shown.ranking, Recalled(boosts, shown.trace))
+
+    def learn(
+        self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
+    ) -> State:
+        """Let the base learn, and count the list."""
+        boosted, inner = query._replace(boosts=shown.trace.boosts), Shown(shown.ranking, shown.trace.base)
+        after = self.base.learn(numbers["base"], _base(state), boosted, inner, clicked, draws)
+        own, table = state.memory.remember, state.documents
+        counted, table = self.remember.count(numbers["remember"], own, table, query, shown, clicked)
+        return after._replace(memory=RememberedMemory(after.memory, counted), documents=table)
+
+
 class LogMemory(NamedTuple):
     """The memories of the parts."""
 
@@ -409,7 +479,7 @@ class LogPairsTwin(AlgorithmTwin):
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Return the best list; equal documents are in a random order."""
-        scores = scores_of(state.weights[None], query.features, query.present)[0]
+        scores = scores_of(state.weights[None], query)[0]
         best = best_first(scores, draws.order(Purpose.TIES, scores.shape))
         return Shown(best[: query.places.shape[0]], None)
 
@@ -420,7 +490,8 @@ class LogPairsTwin(AlgorithmTwin):
         own = state.memory.examination
         seen, known = self.examination.examine(numbers["examination"], own, query, shown, clicked)
         rows = query.features[shown.ranking].astype(jnp.float64)
-        gradient = skip_gradient(state.weights.astype(jnp.float64), rows, clicked.clicks, seen)
+        scores = query.boosted(jnp.sum(rows * state.weights.astype(jnp.float64), axis=1), shown.ranking)
+        gradient = skip_gradient(scores, rows, clicked.clicks, seen)
         return gradient.astype(query.features.dtype), state.memory._replace(examination=known)
 
     def update(self, numbers: Numbers, state: State, gradient: Array) -> tuple[Array, Memory]:
@@ -429,9 +500,8 @@ class LogPairsTwin(AlgorithmTwin):
         return weights, state.memory._replace(step=stepped)
 
 
-def skip_gradient(weights: Array, rows: Array, clicks: Array, seen: Array) -> Array:
+def skip_gradient(scores: Array, rows: Array, clicks: Array, seen: Array) -> Array:
     """Return the mean of ∇ log P(i ≻ j) over all pairs of a clicked and an unclicked row, weighted by P(j was seen)."""
-    scores = jnp.sum(rows * weights, axis=1)
     counts = jnp.where(clicks[:, None] & ~clicks[None, :], seen[None, :], 0.0)
     gap = scores[:, None] - scores[None, :]
     decay = jnp.exp(-jnp.abs(gap))
@@ -483,7 +553,7 @@ class ThompsonPairsTwin(AlgorithmTwin):
         noise = draws.normal(Purpose.DIRECTIONS, (1, state.weights.shape[0]))[0]
         deviation = jnp.sum(belief * noise, axis=1) if belief.ndim == 2 else belief * noise
         sample = state.weights + numbers["width"].astype(draws.real) * deviation
-        scores = scores_of(jnp.stack((state.weights, sample)), query.features, query.present)
+        scores = scores_of(jnp.stack((state.weights, sample)), query)
         best = best_first(scores[1], draws.order(Purpose.TIES, scores.shape[1:]))
         return Shown(best[: query.places.shape[0]], scores[0])
 
@@ -497,7 +567,7 @@ class ThompsonPairsTwin(AlgorithmTwin):
         full = own.belief.ndim == 2
         spread = jnp.matmul(rows, own.belief, precision="highest") if full else rows * own.belief
         covariances = jnp.matmul(spread, spread.T, precision="highest").astype(jnp.float64)
-        now = jnp.sum(rows * state.weights, axis=1).astype(jnp.float64)
+        now = query.boosted(jnp.sum(rows * state.weights, axis=1).astype(jnp.float64), shown.ranking)
         leads = shown.trace[shown.ranking].astype(jnp.float64)
         counts = pair_counts(numbers, leads, covariances, clicked.clicks & query.places, seen)
         slopes, laplacian = pair_tables(now, counts)
@@ -593,7 +663,7 @@ class PDGDTwin(AlgorithmTwin):
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Draw a list from the Plackett-Luce model; the trace has the scores."""
-        scores = scores_of(state.weights[None], query.features, query.present)[0]
+        scores = scores_of(state.weights[None], query)[0]
         keys = scores - draws.log_exponential(Purpose.RACE, scores.shape)
         order = jnp.arange(scores.shape[0], dtype=jnp.uint32)
         return Shown(best_first(keys, order)[: query.places.shape[0]], scores)
@@ -696,7 +766,7 @@ class PairRankTwin(AlgorithmTwin):
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Order the certain pairs, and shuffle the others."""
-        scores = scores_of(state.weights[None], query.features, query.present)[0]
+        scores = scores_of(state.weights[None], query)[0]
         inverse = state.memory.pairs.inverse.astype(scores.dtype)
         both = query.present[:, None] & query.present[None, :]
         certain = certain_pairs(scores, query.features, inverse, numbers["width"].astype(scores.dtype)) & both

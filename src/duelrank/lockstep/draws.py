@@ -34,6 +34,8 @@ class Purpose(IntEnum):
     EVALUATION = 9
     SAMPLE = 10
     PAIRS = 11
+    POPULARITY = 12
+    UNAIDED = 13
 
 
 _N_PURPOSES = 16

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
+from duelrank.algorithms.remembered import Remember
 from duelrank.core.errors import InvalidValue
 from duelrank.core.home import home
 from duelrank.core.randomness import stream_key
 from duelrank.core.registry import spell, walk
 from duelrank.lockstep import metrics, program, users
-from duelrank.lockstep.algorithms import AlgorithmTwin, ProjectedTwin, RepresentedTwin, prepared
+from duelrank.lockstep.algorithms import AlgorithmTwin, ProjectedTwin, RememberedTwin, RepresentedTwin, prepared
 from duelrank.lockstep.library import Library, Place, Shelf, load
 from duelrank.lockstep.program import alike, batches, padded_count
 from duelrank.lockstep.ranking import Scores
@@ -55,8 +56,9 @@ def why_not(spec: RunSpec) -> list[str]:
         found.append("a guard has no lockstep twin")
     if spec.log is not None:
         found.append("learning from a log has no lockstep twin")
-    if fold.popularity is not None:
-        found.append("queries with a popularity have no lockstep twin")
+    memories = [part for _, part in walk(spec.algorithm) if isinstance(part, Remember)]
+    if any(memory.queries < len(fold.train) for memory in memories):
+        found.append(f"a memory of fewer than all {len(fold.train)} training queries has no lockstep twin")
     if fold.later:
         found.append("grades that change during a run have no lockstep twin")
     return list(dict.fromkeys(reason for reason in found if reason))
@@ -98,7 +100,7 @@ class Lockstep:
         for alike_specs in shapes.values():
             twin = _twin(alike_specs[0].algorithm)
             n_columns = twin.columns(np.ones(library.n_columns, bool), alike_specs[0].impressions).size
-            sizes = Sizes(n_columns, library.widest, alike_specs[0].length, _n_rankers(twin))
+            sizes = Sizes(n_columns, library.widest, alike_specs[0].length, _n_rankers(twin), library.rows)
             for batch in batches(alike_specs, library, sizes, twin.room(sizes)):
                 with jax.enable_x64(True), within_memory():
                     records = self._run_batch(twin, batch, library)
@@ -117,12 +119,13 @@ class Lockstep:
         metric = metrics.numbers_of(spec.metric, widest, library.grades)
         slots = np.searchsorted(checkpoints, np.arange(spec.impressions) + 1).astype(np.int32)
         dimensions = program.Dimensions(
-            library.widest, spec.length, spec.impressions, len(checkpoints), np.dtype(self._real)
+            library.widest, spec.length, library.rows, spec.impressions, len(checkpoints), np.dtype(self._real)
         )
+        given = runs, library.training, metric, slots
         started = perf_counter()
-        compiled = program.compiled(twin, dimensions, runs, library.train, metric, slots)
+        compiled = program.compiled(twin, dimensions, *given)
         ready = perf_counter()
-        online, moved, kept = compiled(runs, library.train, metric, slots)
+        online, moved, kept = compiled(*given)
         online, moved = jax.device_get((online, moved))
         learned = perf_counter()
         rows, trajectories = jax.device_get((twin.scored(runs.algorithm, kept), twin.trajectory(kept)))
@@ -153,7 +156,7 @@ def _twin(algorithm: Algorithm) -> AlgorithmTwin:
 
 def _n_rankers(twin: AlgorithmTwin) -> int:
     """Return the number of rankers that are compared in a list, to estimate memory."""
-    while isinstance(twin, ProjectedTwin | RepresentedTwin):
+    while isinstance(twin, ProjectedTwin | RememberedTwin | RepresentedTwin):
         twin = twin.base
     exploration = getattr(twin, "exploration", None)
     return 1 + getattr(exploration.part, "n_candidates", 2) if exploration is not None else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from duelrank.core.errors import InvalidValue
 from duelrank.datasets import Dataset, Fold, Split
@@ -33,6 +35,24 @@ class Shelf(NamedTuple):
     ideals: Array
 
 
+class Popularity(NamedTuple):
+    """How often training queries are asked: a query that is drawn uniformly stays with a probability, or is replaced by another.
+
+    Both arrays have one entry per training query; ``others`` has numbers within the fold. If all queries are equally popular, every
+    query stays.
+    """
+
+    stays: Array
+    others: Array
+
+
+class Training(NamedTuple):
+    """What runs learn from: the training queries, and their popularity."""
+
+    shelf: Shelf
+    popularity: Popularity
+
+
 @dataclass(frozen=True)
 class Library:
     """The queries of a batch.
@@ -41,31 +61,41 @@ class Library:
     ----------
     train
         All training queries of all folds.
+    popularity
+        The popularity of these queries, within each fold.
     first, count
         For each fold, the number of its first training query, and the number of its training queries.
     held_out
         For each fold, the queries to evaluate on; all have the same shape.
     n_features, n_grades
         For each fold, the number of features and of grades.
-    widest, n_columns, grades
-        The largest training query or the length of a list, the largest number of features, and the largest number of grades.
+    widest, rows, n_columns, grades
+        The largest training query or the length of a list, the largest number of training documents of a fold plus empty rows as
+        at the end of the table, the largest number of features, and the largest number of grades.
     """
 
     train: Shelf
+    popularity: Popularity
     first: dict[Place, int]
     count: dict[Place, int]
     held_out: dict[Place, Shelf]
     n_features: dict[Place, int]
     n_grades: dict[Place, int]
     widest: int
+    rows: int
     n_columns: int
     grades: int
 
     @property
     def n_bytes(self) -> int:
         """Number of bytes on the device."""
-        shelves = (self.train, *self.held_out.values())
+        shelves = (self.train, self.popularity, *self.held_out.values())
         return sum(int(array.nbytes) for shelf in shelves for array in shelf)
+
+    @property
+    def training(self) -> Training:
+        """The input of a program."""
+        return Training(self.train, self.popularity)
 
 
 def opened(place: Place, split: str) -> Fold:
@@ -106,6 +136,7 @@ def load(
     firsts = dict(zip(counts, np.cumsum([0, *counts.values()])[:-1].tolist(), strict=True))
     return Library(
         _shelf([seen(fold.train) for fold in folds.values()], metric, n_columns, widest, real),
+        _popularity(list(folds.values())),
         firsts,
         counts,
         {
@@ -115,6 +146,7 @@ def load(
         {place: fold.n_features for place, fold in folds.items()},
         {place: fold.n_grades for place, fold in folds.items()},
         widest,
+        max(fold.train.n_documents for fold in folds.values()) + widest,
         n_columns,
         max(
             int(split.labels.max()) + 1
@@ -143,6 +175,36 @@ def _shelf(splits: Sequence[Split], metric: Metric, n_columns: int, room: int, r
         row += split.n_documents
     whole = (np.concatenate(each).astype(np.int32) for each in (starts, sizes))
     return Shelf(*(jnp.asarray(each) for each in (features, labels, *whole, np.concatenate(best))))
+
+
+def _popularity(folds: Sequence[Fold]) -> Popularity:
+    tables = [alias_table(np.ones(len(fold.train)) if fold.popularity is None else fold.popularity) for fold in folds]
+    stays, others = (np.concatenate(each) for each in zip(*tables, strict=True))
+    return Popularity(jnp.asarray(stays), jnp.asarray(others.astype(np.int32)))
+
+
+def alias_table(popularity: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return for each query the probability that it stays if it is drawn uniformly, and the query that else replaces it.
+
+    Each query that is less popular than the mean is replaced by one that is more popular. The least popular come first: should
+    rounding leave some without another, these have nearly the mean, and never a popularity of 0.
+
+    References
+    ----------
+    Walker, "An efficient method for generating discrete random variables with general distributions" (ACM TOMS 1977).
+    """
+    shares = popularity * (len(popularity) / popularity.sum())
+    stays, others = np.ones(len(shares)), np.arange(len(shares))
+    ascending = np.argsort(shares, kind="stable")
+    n_rare = int(np.count_nonzero(shares < 1.0))
+    rare, frequent = deque(ascending[:n_rare].tolist()), ascending[n_rare:].tolist()
+    while rare and frequent:
+        query, other = rare.popleft(), frequent[-1]
+        stays[query], others[query] = shares[query], other
+        shares[other] -= 1.0 - shares[query]
+        if shares[other] < 1.0:
+            rare.append(frequent.pop())
+    return stays, others
 
 
 def _padded(shelf: Shelf, rows: int, queries: int) -> Shelf:

@@ -15,7 +15,7 @@ from duelrank.datasets import Dataset, Fold
 from duelrank.lockstep import metrics, users
 from duelrank.lockstep.algorithms import AlgorithmTwin, prepared
 from duelrank.lockstep.draws import Draws, Purpose
-from duelrank.lockstep.library import Library, Place, Shelf, opened, widest_query
+from duelrank.lockstep.library import Library, Place, Popularity, Shelf, Training, opened, widest_query
 from duelrank.lockstep.ranking import Scores, ranks_of
 from duelrank.lockstep.twin import RUNS, Array, DType, Numbers, Query, Shape, Sizes, State, usable
 from duelrank.simulation import RunSpec
@@ -122,6 +122,7 @@ class Dimensions(NamedTuple):
 
     widest: int
     length: int
+    rows: int
     impressions: int
     n_checkpoints: int
     real: DType
@@ -134,9 +135,9 @@ _compiled: dict[Shape, Any] = {}
 def learning(twin: AlgorithmTwin, dimensions: Dimensions) -> Any:
     """Return the program that makes all impressions of all runs.
 
-    It takes the runs, the training queries, the numbers of the metric, and for each impression the number of the next checkpoint.
-    It returns the metric of every list and the length of every move, (impressions, runs), and the data of every checkpoint: the
-    weights, (checkpoints, runs, features), and with a representation also its knots.
+    It takes the runs, the training queries and their popularity, the numbers of the metric, and for each impression the number of
+    the next checkpoint. It returns the metric of every list and the length of every move, (impressions, runs), and the data of
+    every checkpoint: the weights, (checkpoints, runs, features), and with a representation also its knots.
     """
     key = (twin.shape, dimensions)
     if key not in _programs:
@@ -159,10 +160,11 @@ def compiled_programs() -> list[Any]:
 
 
 def _learning(twin: AlgorithmTwin, dimensions: Dimensions) -> Callable[..., tuple[Array, Array, Array]]:
-    def learn_all(runs: Runs, train: Shelf, metric: Numbers, slots: Array) -> tuple[Array, Array, Array]:
+    def learn_all(runs: Runs, train: Training, metric: Numbers, slots: Array) -> tuple[Array, Array, Array]:
         def begin(run: Runs) -> State:
             draws = Draws(run.key, jnp.int32(0), dimensions.real)
-            return twin.start(run.algorithm, run.columns, dimensions.length, draws)
+            begun = twin.start(run.algorithm, run.columns, dimensions.length, draws)
+            return begun._replace(documents=twin.documents(dimensions.rows, dimensions.real))
 
         def step(carry: tuple[State, Array], now: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
             states, kept = carry
@@ -191,28 +193,36 @@ def _put(slot: Array, kept: Array, now: Array) -> Array:
 
 
 def _impression(
-    twin: AlgorithmTwin, dimensions: Dimensions, run: Runs, state: State, t: Array, train: Shelf, metric: Numbers
+    twin: AlgorithmTwin, dimensions: Dimensions, run: Runs, state: State, t: Array, train: Training, metric: Numbers
 ) -> tuple[State, Array, Array]:
     """Show one list, let the user click, and learn; return the state, the metric of the list and the length of the move."""
     draws = Draws(run.key, t, dimensions.real)
-    index = run.first + draws.below(Purpose.QUERY, run.count)
-    query = _open(train, index, dimensions, run.columns)
+    index, shelf = _drawn(run, train.popularity, draws), train.shelf
+    query = _open(shelf, index, dimensions, run)
     shown = twin.explore(run.algorithm, state, query, draws)
-    labels = train.labels[query.start + shown.ranking].astype(jnp.int32)
+    labels = shelf.labels[query.start + shown.ranking].astype(jnp.int32)
     clicked = users.click(run.user, labels, query.places, draws)
     after = twin.learn(run.algorithm, state, query, shown, clicked, draws)
     positions = jnp.arange(dimensions.length)
-    online = metrics.value(metric, metric["gain"][labels], positions, query.places, train.ideals[index])
+    online = metrics.value(metric, metric["gain"][labels], positions, query.places, shelf.ideals[index])
     return after, online, twin.distance(state, after, draws)
 
 
-def _open(train: Shelf, index: Array, dimensions: Dimensions, columns: Array) -> Query:
+def _drawn(run: Runs, popularity: Popularity, draws: Draws) -> Array:
+    """Draw a training query: uniformly, and then this one stays or is replaced by a more popular one."""
+    index = run.first + draws.below(Purpose.QUERY, run.count)
+    stays = draws.uniform(Purpose.POPULARITY) < popularity.stays[index]
+    return jnp.where(stays, index, run.first + popularity.others[index])
+
+
+def _open(train: Shelf, index: Array, dimensions: Dimensions, run: Runs) -> Query:
     start, size = train.starts[index], train.sizes[index]
     shape = (dimensions.widest, train.features.shape[1])
     features = lax.dynamic_slice(train.features, (start, jnp.int32(0)), shape)
     present = jnp.arange(dimensions.widest, dtype=jnp.int32) < size
     places = jnp.arange(dimensions.length, dtype=jnp.int32) < size
-    return Query(train.features, start, size, features, present, places, columns)
+    own = start - train.starts[run.first]
+    return Query(train.features, start, size, features, present, places, run.columns, own=own)
 
 
 def evaluate(scores: Scores, shelf: Shelf, metric: Numbers, rows: Any, keys: Array, when: Array, widest: int) -> Array:

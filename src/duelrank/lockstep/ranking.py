@@ -8,15 +8,15 @@ from typing import Any, TypeAlias
 import jax.numpy as jnp
 from jax import lax
 
-from duelrank.lockstep.twin import Array
+from duelrank.lockstep.twin import Array, Query
 
 #: Returns the scores of all documents, (rows, documents), from rows of weights or curves, and the features.
 Scores: TypeAlias = Callable[[Any, Array], Array]
 
 
-def scores_of(rankers: Array, features: Array, present: Array) -> Array:
-    """Return the score of each document by each ranker, (rankers, documents); −inf if there is no document."""
-    return jnp.where(present, linear_scores(rankers, features), -jnp.inf)
+def scores_of(rankers: Array, query: Query) -> Array:
+    """Return the score of each document by each ranker, with its boost, (rankers, documents); −inf if there is no document."""
+    return jnp.where(query.present, query.boosted(linear_scores(rankers, query.features)), -jnp.inf)
 
 
 def linear_scores(weights: Array, features: Array) -> Array:

@@ -42,12 +42,15 @@ class Sizes(NamedTuple):
         Number of documents of a list.
     rankers
         Number of rankers that are compared in a list.
+    rows
+        Number of training documents of the largest fold.
     """
 
     columns: int
     widest: int
     length: int
     rankers: int
+    rows: int = 0
 
 
 class Query(NamedTuple):
@@ -70,6 +73,10 @@ class Query(NamedTuple):
         column of a feature.
     represent
         Converts rows of the table into columns.
+    own
+        Its first row among the training documents of its fold.
+    boosts
+        (widest,) what every ranker adds to the score of each document; None: nothing.
     """
 
     table: Array
@@ -80,19 +87,32 @@ class Query(NamedTuple):
     places: Array
     columns: Array
     represent: Callable[[Array], Array] = _identity
+    own: Array | int = 0
+    boosts: Array | None = None
 
     def documents(self, rows: Array) -> Array:
         """Return the columns of the documents in these rows of the table."""
         return self.represent(self.table[rows])
 
+    def boosted(self, scores: Array, documents: Array | None = None) -> Array:
+        """Return scores with the boosts: of all documents, or of some of them, by their numbers within the query."""
+        if self.boosts is None:
+            return scores
+        found = self.boosts if documents is None else self.boosts[documents]
+        return scores + found.astype(scores.dtype)
+
 
 class State(NamedTuple):
-    """The learned state, as `duelrank.core.types.State`."""
+    """The learned state, as `duelrank.core.types.State`.
+
+    What is remembered of every training document is apart, because it is large: it is updated in place, never selected or copied.
+    """
 
     weights: Array
     step: Array
     updates: Array
     memory: Memory
+    documents: Memory = ()
 
 
 class Shown(NamedTuple):
