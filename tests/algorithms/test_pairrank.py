@@ -13,6 +13,7 @@ from duelrank import Feedback, Impression, Query, State, parse
 from duelrank.algorithms import pairrank
 from duelrank.algorithms.pairrank import PairRank
 from duelrank.core.randomness import stream
+from duelrank.core.types import NO_BOOSTS
 from duelrank.kernels.pairrank import expanded, fitted, independent_pairs, shrunk_inverse, shuffled_blocks
 from duelrank.projection import WholeList
 from duelrank.testing import play, tiny_split
@@ -26,7 +27,7 @@ def lists(scores, variances, width, n=12_000, length=None, transitive=True) -> C
     scores, inverse, fresh = np.array(scores, float), np.diag(np.array(variances, float)), stream(0, "blocks")
     length = length or len(scores)
     features = np.eye(len(scores))
-    found = (shuffled_blocks(scores, inverse, features, width, transitive, length, fresh) for _ in range(n))
+    found = (shuffled_blocks(scores, inverse, features, NO_BOOSTS, width, transitive, length, fresh) for _ in range(n))
     return Counter(tuple(ranking.tolist()) for ranking in found)
 
 
@@ -61,7 +62,10 @@ class TestBlocks:
         weights, inverse = np.eye(7)[0], np.diag([0.0, *[1.0] * 6])
         for transitive in (True, False):
             fresh = stream(0, "chain")
-            found = {tuple(shuffled_blocks(weights, inverse, features, 0.1, transitive, 6, fresh)) for _ in range(50)}
+            found = {
+                tuple(shuffled_blocks(weights, inverse, features, NO_BOOSTS, 0.1, transitive, 6, fresh))
+                for _ in range(50)
+            }
             assert (found == {tuple(range(6))}) == transitive
 
     def test_a_short_list_is_the_top_of_the_long_one(self):

@@ -17,7 +17,7 @@ from duelrank.algorithms.pdgd import PDGD
 from duelrank.core.errors import InvalidValue
 from duelrank.core.randomness import stream
 from duelrank.core.registry import aliases
-from duelrank.core.types import State
+from duelrank.core.types import NO_BOOSTS, State
 from duelrank.kernels.pdgd import draw, pair_gradient
 from duelrank.projection import DependentClick, DocumentSpace, LastClick, PositionBased, WholeList
 from duelrank.testing import play
@@ -51,7 +51,7 @@ def gradient_at(scores, ranking, clicks):
     """The gradient where every document is its own feature: one coefficient per document."""
     scores = np.asarray(scores, float)
     identity = np.eye(len(scores))
-    return pair_gradient(scores, identity, scores, np.array(ranking, np.int64), np.array(clicks, np.bool_))
+    return pair_gradient(scores, identity, NO_BOOSTS, scores, np.array(ranking, np.int64), np.array(clicks, np.bool_))
 
 
 class TestLists:
@@ -59,7 +59,7 @@ class TestLists:
     def test_are_drawn_from_the_plackett_luce_model(self, length):
         scores, n = np.array([1.0, 0.0, -1.5, 0.3]), 20_000
         fresh = stream(length, "draw")
-        seen = Counter(tuple(draw(scores, np.eye(4), length, fresh)[0].tolist()) for _ in range(n))
+        seen = Counter(tuple(draw(scores, np.eye(4), NO_BOOSTS, length, fresh)[0].tolist()) for _ in range(n))
         lists = list(permutations(range(4), length))
         expected = np.array([chance(scores, ranking) for ranking in lists])
         assert expected.sum() == pytest.approx(1.0)
@@ -74,7 +74,7 @@ class TestLists:
     def test_scores_whose_exponentials_overflow_or_vanish_are_no_problem(self):
         scores = np.array([-2000.0, 1500.0, 0.0, 3000.0])
         for number in range(20):
-            ranking, _ = draw(scores, np.eye(4), 4, stream(number, "draw"))
+            ranking, _ = draw(scores, np.eye(4), NO_BOOSTS, 4, stream(number, "draw"))
             assert ranking.tolist() == [3, 1, 2, 0]
         for clicks in product([False, True], repeat=4):
             assert np.isfinite(gradient_at(scores, [0, 2, 1, 3], clicks)).all()
@@ -117,7 +117,7 @@ class TestGradient:
 
         h = 1e-5
         slopes = [(objective(now + h * e) - objective(now - h * e)) / (2 * h) for e in np.eye(3)]
-        found = pair_gradient(now, features, features @ then, ranking, clicks)
+        found = pair_gradient(now, features, NO_BOOSTS, features @ then, ranking, clicks)
         # The third derivative of P is under 1/8, so h² · pairs/48 ≤ 2e-11 is lost to the difference, and eps/h · pairs to rounding.
         np.testing.assert_allclose(found, slopes, rtol=0, atol=1e-9)
 
@@ -139,7 +139,7 @@ def expected_gradient(scores, chance_of_click, stop, length=3, made_with=None):
                     [chance_of_click[d] if c else 1 - chance_of_click[d] for d, c in zip(ranking, seen, strict=False)]
                 )
                 clicks = np.array([*seen, *[False] * (length - depth)])
-                found = pair_gradient(scores, np.eye(n), made_with, np.array(ranking), clicks)
+                found = pair_gradient(scores, np.eye(n), NO_BOOSTS, made_with, np.array(ranking), clicks)
                 total += chance(scores, ranking) * reached * likely * found
     return total
 

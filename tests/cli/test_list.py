@@ -7,6 +7,7 @@ from duelrank.core.registry import names
 
 KINDS = {
     "scorers",
+    "memories",
     "guards",
     "baselines",
     "collections",

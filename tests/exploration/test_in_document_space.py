@@ -11,6 +11,7 @@ import pytest
 
 from duelrank import Query, State
 from duelrank.core.randomness import stream
+from duelrank.core.types import NO_BOOSTS
 from duelrank.exploration import InDocumentSpace, UniformSphere
 from duelrank.kernels.ranking import rankings
 
@@ -58,7 +59,7 @@ def test_all_documents_give_the_lists_of_uniform_directions(centred):
     """Coin for coin: what was projected away changes no score, or all of them alike."""
     inside, anywhere = InDocumentSpace(50, centred=centred, reach="projected"), UniformSphere(50)
     lists = [
-        rankings(WEIGHTS, drawn(exploration, 50), 1.0, DOCUMENTS, stream(3, "ties"))
+        rankings(WEIGHTS, drawn(exploration, 50), 1.0, DOCUMENTS, NO_BOOSTS, stream(3, "ties"))
         for exploration in (inside, anywhere)
     ]
     np.testing.assert_array_equal(*lists)

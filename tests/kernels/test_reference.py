@@ -13,6 +13,7 @@ from tests.swap import kernels, reference, swapped
 from tests.tiny import Tiny
 
 from duelrank import parse
+from duelrank.core.types import frozen
 from duelrank.kernels.lanes import lane_dot
 from duelrank.kernels.projection import dot, qr_basis, svd_basis
 from duelrank.kernels.random import derive, normals, permutation, uniform
@@ -57,6 +58,12 @@ def orders(draw: Any, rows: int, n: int) -> Any:
     return np.array([draw(st.permutations(range(n))) for _ in range(rows)], np.int64)
 
 
+def boosts(draw: Any, n: int) -> Any:
+    """Boosts of documents, or none; whole numbers, so that ties are ties in both; read-only, as those of queries are."""
+    found = np.array(draw(st.sampled_from([[], draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n))])), float)
+    return frozen(found)
+
+
 def ranker_case(draw: Any) -> tuple[Any, ...]:
     n_documents, n_features, n = draw(st.integers(1, 9)), draw(st.integers(1, 5)), draw(st.integers(0, 6))
     # Whole numbers: sums in any order are exact, so ties are ties in both.
@@ -66,7 +73,8 @@ def ranker_case(draw: Any) -> tuple[Any, ...]:
         size = int(np.prod(shape))
         return np.array(draw(st.lists(whole, min_size=size, max_size=size))).reshape(shape)
 
-    return table(n_features), table(n, n_features), 1.0, table(n_documents, n_features), draw(streams())
+    tables = table(n_features), table(n, n_features), 1.0, table(n_documents, n_features)
+    return *tables, boosts(draw, n_documents), draw(streams())
 
 
 def scores_case(draw: Any) -> tuple[Any, ...]:
@@ -138,7 +146,7 @@ def span_case(draw: Any) -> tuple[Any, ...]:
 
 
 def spanning_case(draw: Any) -> tuple[Any, ...]:
-    weights, _, _, features, _ = ranker_case(draw)
+    weights, _, _, features, *_ = ranker_case(draw)
     return features, weights, draw(st.integers(1, 12)), draw(st.booleans())
 
 
@@ -183,7 +191,7 @@ def replay_ranks_case(draw: Any) -> tuple[Any, ...]:
 
 def replayed_case(draw: Any) -> tuple[Any, ...]:
     """Whole numbers: ties are ties in both."""
-    weights, directions, _, features, stream = ranker_case(draw)
+    weights, directions, _, features, _, stream = ranker_case(draw)
     ranking = np.array(draw(st.permutations(range(len(features)))), np.int64)[: draw(st.integers(1, len(features)))]
     rankers, place = np.vstack([weights, directions]), permutation(stream, len(features) + 2)
     return rankers, features, ranking, place, 3.0, np.ones((len(rankers), len(ranking) + 1))
@@ -397,6 +405,35 @@ def bucket_case(draw: Any) -> tuple[Any, ...]:
     return np.array([number for record in records for number in record], np.int64), draw(st.integers(-5, 5))
 
 
+def remembered_case(draw: Any) -> tuple[Any, ...]:
+    """Some known documents, with clicks and views."""
+    known = np.array(draw(st.lists(st.integers(-4, 9), unique=True, max_size=6)), np.int64)
+    views = [draw(st.sampled_from([0.25, 1.0, 7.5])) for _ in known]
+    return known, np.array([[draw(st.integers(0, 3)) for _ in known], views], float)
+
+
+def remembered_boosts_case(draw: Any) -> tuple[Any, ...]:
+    known, counts = remembered_case(draw)
+    documents = np.array(draw(st.lists(st.integers(-4, 9), unique=True, min_size=1, max_size=6)), np.int64)
+    doubt = draw(st.sampled_from([1e-6, 1.0, 4.0]))
+    return known, counts, draw(st.floats(0, 1)), documents, draw(st.sampled_from([0.0, 3.0])), doubt
+
+
+def remembered_count_case(draw: Any) -> tuple[Any, ...]:
+    """A list with known and new documents, of which some were clicked, some seen, and some neither."""
+    known, counts = remembered_case(draw)
+    shown = np.array(draw(st.lists(st.integers(-4, 9), unique=True, min_size=1, max_size=6)), np.int64)
+    seen = np.array([draw(st.sampled_from([0.0, 0.0, 0.3, 1.0])) for _ in shown])
+    clicks = draw(flags(len(shown))).astype(float)
+    return known, counts, shown, clicks, seen, draw(st.sampled_from([1.0, 0.9])), draw(st.integers(1, 9))
+
+
+def texts_case(draw: Any) -> tuple[Any, ...]:
+    texts = [text.encode() for text in draw(st.lists(st.text(max_size=9), max_size=5))]
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    return np.frombuffer(b"".join(texts), np.uint8), ends
+
+
 def batches_case(draw: Any) -> Any:
     """A model of BatchRank with two batches at most, other documents eliminated; counts in a batch differ by one at most."""
     n = draw(st.integers(1, 8))
@@ -437,13 +474,13 @@ def plackett_luce_case(draw: Any) -> tuple[Any, ...]:
     n, d = draw(st.integers(1, 8)), draw(st.integers(1, 4))
     length = draw(st.integers(1, n))
     ranking = np.array(draw(st.permutations(range(n)))[:length], np.int64)
-    return draw(numbers(d)), draw(numbers(n, d)), draw(numbers(n)), ranking, draw(gains(length))
+    return draw(numbers(d)), draw(numbers(n, d)), boosts(draw, n), draw(numbers(n)), ranking, draw(gains(length))
 
 
 def skips_case(draw: Any) -> tuple[Any, ...]:
-    weights, features, _, ranking, gained = plackett_luce_case(draw)
+    weights, features, added, _, ranking, gained = plackett_luce_case(draw)
     seen = draw(st.lists(st.floats(0, 1), min_size=len(ranking), max_size=len(ranking)))
-    return weights, features, ranking, gained, np.array(seen, float)
+    return weights, features, added, ranking, gained, np.array(seen, float)
 
 
 def knots_case(draw: Any, least: int = 2, most: int = 6) -> tuple[Any, ...]:
@@ -479,7 +516,7 @@ def slots_case(draw: Any) -> tuple[Any, ...]:
 
 def plackett_luce_draw_case(draw: Any) -> tuple[Any, ...]:
     n, d = draw(st.integers(1, 9)), draw(st.integers(1, 4))
-    return draw(numbers(d)), draw(numbers(n, d)), draw(st.integers(1, n)), draw(streams())
+    return draw(numbers(d)), draw(numbers(n, d)), boosts(draw, n), draw(st.integers(1, n)), draw(streams())
 
 
 def blocks_case(draw: Any) -> tuple[Any, ...]:
@@ -487,8 +524,9 @@ def blocks_case(draw: Any) -> tuple[Any, ...]:
     n, d, key = draw(st.integers(1, 9)), draw(st.integers(1, 4)), draw(st.integers(0, 2**62))
     features = np.array(draw(st.lists(st.integers(-3, 3), min_size=n * d, max_size=n * d)), float).reshape(n, d)
     weights = np.array(draw(st.lists(st.integers(-2, 2), min_size=d, max_size=d)), float)
+    known = weights, inverse_of(key, d), features, boosts(draw, n)
     width = draw(st.sampled_from([0.0, 0.03, 0.1, 0.3]))
-    return weights, inverse_of(key, d), features, width, draw(st.booleans()), draw(st.integers(1, n)), derive(key, 1)
+    return *known, width, draw(st.booleans()), draw(st.integers(1, n)), derive(key, 1)
 
 
 def inverse_of(key: int, d: int) -> Any:
@@ -552,6 +590,7 @@ CASES: dict[tuple[str, str], Case] = {
     ),
     ("ranking", "best_first"): lambda draw: (sorted_rows_case(draw)[0][0],),
     ("ranking", "sorted_rows"): sorted_rows_case,
+    ("ranking", "add_boosts"): lambda draw: (draw(numbers(draw(st.integers(1, 3)), 4)), boosts(draw, 4)),
     ("ranking", "rankings"): ranker_case,
     ("ranking", "separate_rankings"): ranker_case,
     ("ranking", "ranked_labels"): split_case,
@@ -675,7 +714,10 @@ CASES: dict[tuple[str, str], Case] = {
     ("updates", "moved"): lambda draw: (draw(numbers(3)), draw(numbers(3)), draw(st.floats(0, 1))),
     ("updates", "distance"): lambda draw: (draw(numbers(3)), draw(numbers(3))),
     ("updates", "discounted_sum"): lambda draw: (draw(numbers(draw(st.integers(0, 9)))), draw(st.floats(0, 1))),
-    ("bandits", "recall"): bucket_case,
+    ("remembered", "recall"): bucket_case,
+    ("remembered", "text_keys"): texts_case,
+    ("remembered", "boosts"): remembered_boosts_case,
+    ("remembered", "count"): remembered_count_case,
     ("bandits", "kl_upper"): lambda draw: (draw(st.floats(0, 1)), draw(st.floats(1e-4, 20))),
     ("bandits", "kl_budget"): lambda draw: (draw(st.floats(1, 1e9)),),
     ("bandits", "ucb1"): counts_case,
@@ -714,7 +756,8 @@ def test_kernel_equals_its_reference(key: tuple[str, str], data: st.DataObject) 
 
 
 def copies(case: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(value.copy() if isinstance(value, np.ndarray) else value for value in case)
+    """Return copies of the arrays that a kernel might change; those that are read-only stay so."""
+    return tuple(value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value for value in case)
 
 
 def same(one: Any, other: Any) -> None:
@@ -737,6 +780,9 @@ def same(one: Any, other: Any) -> None:
         "c-mgd",
         "pdgd",
         "pairrank",
+        "remember(half_life=5, unaided=0.1) >> mgd-dsp",
+        "remember(queries=3, documents=4) >> pdgd",
+        "remember >> pairrank",
         'pairrank(loss="sum", transitive=False)',
         "cascade-ucb1",
         "dcm-kl-ucb(queries=5)",

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.effort import examples
-from tests.kernels.test_reference import flags, gains, numbers, streams
+from tests.kernels.test_reference import boosts, flags, gains, numbers, streams
 from tests.reference import thompson_pairs as reference
 
+from duelrank.core.types import NO_BOOSTS
 from duelrank.kernels import thompson_pairs as kernel
 
 LIMITS = st.floats(0.1, 3.0)
@@ -27,6 +28,7 @@ def list_case(draw: Any, full: bool) -> tuple[Any, ...]:
         draw(numbers(d)),
         belief,
         rows,
+        boosts(draw, n),
         leads,
         draw(gains(n)),
         seen,
@@ -74,7 +76,7 @@ def test_deviations_and_wider_beliefs(data: st.DataObject, stream: Any, full: bo
 def test_lists_are_sorted_by_sampled_weights(data: st.DataObject, stream: Any) -> None:
     n, whole = data.draw(st.integers(1, 8)), st.integers(-3, 3)  # ties are ties in both, because sums are exact
     table = np.array(data.draw(st.lists(whole, min_size=3 * (n + 3), max_size=3 * (n + 3))), float).reshape(-1, 3)
-    case = table[0], table[1:3], 0.5, table[3:], min(n, 5)
+    case = table[0], table[1:3], 0.5, table[3:], boosts(data.draw, n), min(n, 5)
     mine, theirs = stream.copy(), stream.copy()
     for found, wanted in zip(kernel.draw(*case, mine), reference.draw(*case, theirs), strict=True):
         np.testing.assert_array_equal(found, wanted)
@@ -90,7 +92,8 @@ def test_equally_liked_documents_teach_nothing_by_their_positions() -> None:
             shown = rows[[upper, lower]]
             leads = shown @ weights
             chance = kernel.normal_tail(-(leads[0] - leads[1]) / (width * 0.8))  # of this order
-            step, _ = kernel.learn_full(weights, belief, shown, leads, np.array([1.0, 0.0]), np.ones(2), width, balance)
+            clicked = NO_BOOSTS, leads, np.array([1.0, 0.0]), np.ones(2)
+            step, _ = kernel.learn_full(weights, belief, shown, *clicked, width, balance)
             push = 1.0 if upper == 0 else -1.0
             wrong = 1.0 / (1.0 + np.exp(push * 0.3))
             moves[balance] += chance * step[0] / wrong  # without the slope of the likelihood, which is of the weights

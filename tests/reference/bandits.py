@@ -8,19 +8,8 @@ from typing import Any
 import numpy as np
 
 from duelrank.kernels import Floats, Ints
-from duelrank.kernels.bandits import ALL_CLICKED, ALL_SEEN, BATCH, CLICKED, HEAD, POSITIONS, SEEN, STAGE
+from duelrank.kernels.bandits import ALL_CLICKED, ALL_SEEN, BATCH, CLICKED, POSITIONS, SEEN, STAGE
 from duelrank.kernels.random import permutation
-
-
-def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
-    """Return the rounds of a key's record, and where its model starts and stops."""
-    numbers, at = bucket.tolist(), 0
-    while numbers:
-        size = HEAD + numbers[3]
-        if numbers[0] == key:
-            return numbers[2], at + HEAD, at + size
-        numbers, at = numbers[size:], at + size
-    return 0, 0, 0
 
 
 def _divergence(p: float, q: float) -> float:

@@ -17,21 +17,28 @@ def _chance(x: Any) -> Any:
         return 1.0 / (1.0 + np.exp(-x))
 
 
-def _certain(weights: Floats, inverse: Floats, features: Floats, width: float) -> NDArray[np.bool_]:
+def _certain(scored: Floats, inverse: Floats, features: Floats, width: float) -> NDArray[np.bool_]:
     """Return whether each document (row) is certainly better than each other one (column)."""
     x = features[:, None] - features[None, :]
     norms = np.sqrt(np.maximum(np.sum((x @ inverse) * x, axis=2), 0.0))
-    return np.asarray(_chance(x @ weights) - width * norms > 0.5)
+    return np.asarray(_chance(scored[:, None] - scored[None, :]) - width * norms > 0.5)
 
 
 def shuffled_blocks(
-    weights: Floats, inverse: Floats, features: Floats, width: float, transitive: bool, length: int, stream: Any
+    weights: Floats,
+    inverse: Floats,
+    features: Floats,
+    boosts: Floats,
+    width: float,
+    transitive: bool,
+    length: int,
+    stream: Any,
 ) -> Ints:
     """Cut the ranking where every document above is certainly better than every one below, and shuffle between cuts."""
-    n = len(features)
+    n, scored = len(features), features @ weights + (boosts if len(boosts) else 0.0)
     shuffled = permutation(stream, n)
-    order = shuffled[np.argsort(-(features @ weights)[shuffled], kind="stable")]
-    certain, start, ranking = _certain(weights, inverse, features[order], width), 0, np.empty(0, np.int64)
+    order = shuffled[np.argsort(-scored[shuffled], kind="stable")]
+    certain, start, ranking = _certain(scored[order], inverse, features[order], width), 0, np.empty(0, np.int64)
     if transitive:
         for middle in range(n):  # Warshall's algorithm
             certain |= certain[:, [middle]] & certain[[middle]]

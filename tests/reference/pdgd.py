@@ -10,12 +10,16 @@ from duelrank.kernels import Floats, Ints
 from duelrank.kernels.random import uniform
 
 
-def draw(weights: Floats, features: Floats, length: int, stream: Any) -> tuple[Ints, Floats]:
+def draw(weights: Floats, features: Floats, boosts: Floats, length: int, stream: Any) -> tuple[Ints, Floats]:
     """Draw a list in the order of exponential times with rates exp(score)."""
-    scored = features @ weights
+    scored = _boosted(weights, features, boosts)
     with np.errstate(divide="ignore"):
         late = np.log(-np.log1p([-uniform(stream) for _ in scored]))
     return np.argsort(late - scored, kind="stable")[:length], scored
+
+
+def _boosted(weights: Floats, features: Floats, boosts: Floats) -> Floats:
+    return np.asarray(features @ weights + boosts if len(boosts) else features @ weights)
 
 
 def _log_chance(scored: Floats, ranking: Ints) -> float:
@@ -27,9 +31,11 @@ def _log_chance(scored: Floats, ranking: Ints) -> float:
     return total
 
 
-def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: Ints, gains: Floats) -> Floats:
+def pair_gradient(
+    weights: Floats, features: Floats, boosts: Floats, scored: Floats, ranking: Ints, gains: Floats
+) -> Floats:
     """Return Σ (g_i − g_j) ρ e^{f_i} e^{f_j} / (e^{f_i} + e^{f_j})² (x_i − x_j) over i and examined j of less gain."""
-    gradient = np.zeros(features.shape[1])
+    gradient, now = np.zeros(features.shape[1]), _boosted(weights, features, boosts)[ranking]
     depth = int(np.flatnonzero(gains)[-1]) + 2 if np.any(gains) else 0
     for i in np.flatnonzero(gains):
         for j in np.flatnonzero(gains[:depth] < gains[i]):
@@ -37,18 +43,20 @@ def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: In
             swapped[i], swapped[j] = ranking[j], ranking[i]
             share = _sigmoid(_log_chance(scored, swapped) - _log_chance(scored, ranking))
             difference = features[ranking[i]] - features[ranking[j]]
-            chance = _sigmoid(weights @ difference)
-            gradient += (gains[i] - gains[j]) * share * chance * _sigmoid(-(weights @ difference)) * difference
+            slope = _sigmoid(now[i] - now[j]) * _sigmoid(now[j] - now[i])
+            gradient += (gains[i] - gains[j]) * share * slope * difference
     return gradient
 
 
-def skip_gradient(weights: Floats, features: Floats, ranking: Ints, gains: Floats, seen: Floats) -> Floats:
+def skip_gradient(
+    weights: Floats, features: Floats, boosts: Floats, ranking: Ints, gains: Floats, seen: Floats
+) -> Floats:
     """Return ¼ Σ (g_i − g_j) seen_j e^{f_j} / (e^{f_i} + e^{f_j}) (x_i − x_j) over i and j of less gain."""
-    gradient = np.zeros(features.shape[1])
+    gradient, now = np.zeros(features.shape[1]), _boosted(weights, features, boosts)[ranking]
     for i in np.flatnonzero(gains):
         for j in np.flatnonzero(gains < gains[i]):
             difference = features[ranking[i]] - features[ranking[j]]
-            gradient += 0.25 * (gains[i] - gains[j]) * seen[j] * _sigmoid(-(weights @ difference)) * difference
+            gradient += 0.25 * (gains[i] - gains[j]) * seen[j] * _sigmoid(now[j] - now[i]) * difference
     return gradient
 
 

@@ -31,15 +31,29 @@ def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
     return np.array([shuffled[np.argsort(-row[shuffled], kind="stable")] for row in table])
 
 
-def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: Any) -> Ints:
-    """Rank with the current weights and with each candidate."""
-    rankers = np.vstack([weights, weights + delta * directions])
-    return sorted_rows(scores(rankers, features), permutation(stream, features.shape[0]))
+def add_boosts(table: Floats, boosts: Floats) -> None:
+    """Add the boosts to each row, in place, if there are any."""
+    if len(boosts):
+        table += boosts
 
 
-def separate_rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: Any) -> Ints:
-    """Rank with the current weights and with each candidate, each with its own order of ties."""
+def _boosted(weights: Floats, directions: Floats, delta: float, features: Floats, boosts: Floats) -> Floats:
     table = scores(np.vstack([weights, weights + delta * directions]), features)
+    add_boosts(table, boosts)
+    return table
+
+
+def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, boosts: Floats, stream: Any) -> Ints:
+    """Rank with the current weights and with each candidate."""
+    table = _boosted(weights, directions, delta, features, boosts)
+    return sorted_rows(table, permutation(stream, features.shape[0]))
+
+
+def separate_rankings(
+    weights: Floats, directions: Floats, delta: float, features: Floats, boosts: Floats, stream: Any
+) -> Ints:
+    """Rank with the current weights and with each candidate, each with its own order of ties."""
+    table = _boosted(weights, directions, delta, features, boosts)
     return np.array([sorted_rows(row[np.newaxis], permutation(stream, row.size))[0] for row in table])
 
 

@@ -13,13 +13,13 @@ from duelrank.kernels.random import below, normals, permutation
 
 
 def draw(
-    weights: Floats, samples: Floats, width: float, features: Floats, length: int, stream: Any
+    weights: Floats, samples: Floats, width: float, features: Floats, boosts: Floats, length: int, stream: Any
 ) -> tuple[Ints, Floats]:
     """Sort by the sampled weights, ties at random."""
     sampled = weights + width * samples[below(stream, len(samples))]
-    shuffled = permutation(stream, len(features))
-    ranking = shuffled[np.argsort(-(features @ sampled)[shuffled], kind="stable")][:length]
-    return ranking, features[ranking] @ weights
+    shuffled, extra = permutation(stream, len(features)), boosts if len(boosts) else np.zeros(len(features))
+    ranking = shuffled[np.argsort(-(features @ sampled + extra)[shuffled], kind="stable")][:length]
+    return ranking, (features @ weights + extra)[ranking]
 
 
 def normal_tail(z: float) -> float:
@@ -30,13 +30,14 @@ def normal_tail(z: float) -> float:
 def _weighted_pairs(
     covariance: Floats,
     rows: Floats,
+    boosts: Floats,
     leads: Floats,
     gains: Floats,
     seen: Floats,
     width: float,
     balance: float,
-) -> Iterator[tuple[float, Floats]]:
-    """Yield the weight and the difference of the documents of each pair."""
+) -> Iterator[tuple[float, Floats, float]]:
+    """Yield the weight of each pair, and the differences of its documents and of their boosts."""
     pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows)) if gains[i] > gains[j]]
     total = sum(seen[j] for _, j in pairs)
     for i, j in pairs:
@@ -46,13 +47,14 @@ def _weighted_pairs(
             deviation = width * sqrt(max(apart @ covariance @ apart, 0.0))
             swapped = 2.0 * normal_tail(lead / deviation) if deviation > 0.0 else float(1 - np.sign(lead))
             count *= swapped**balance
-        yield count / total if total > 0.0 else 0.0, apart
+        yield count / total if total > 0.0 else 0.0, apart, boosts[i] - boosts[j] if len(boosts) else 0.0
 
 
 def learn_full(
     weights: Floats,
     belief: Floats,
     rows: Floats,
+    boosts: Floats,
     leads: Floats,
     gains: Floats,
     seen: Floats,
@@ -61,8 +63,8 @@ def learn_full(
 ) -> tuple[Floats, Floats]:
     """Update the square root by each pair; the kernel's differs by a rotation, which has the same covariance."""
     root, gradient = belief.copy(), np.zeros(len(weights))
-    for count, apart in _weighted_pairs(belief @ belief.T, rows, leads, gains, seen, width, balance):
-        chance = 1.0 / (1.0 + exp(-float(weights @ apart)))
+    for count, apart, extra in _weighted_pairs(belief @ belief.T, rows, boosts, leads, gains, seen, width, balance):
+        chance = 1.0 / (1.0 + exp(-float(weights @ apart + extra)))
         gradient += count * (1.0 - chance) * apart
         moved = root.T @ (sqrt(count * chance * (1.0 - chance)) * apart)
         gain = 1.0 / (moved @ moved + 1.0)
@@ -74,6 +76,7 @@ def learn_diagonal(
     weights: Floats,
     belief: Floats,
     rows: Floats,
+    boosts: Floats,
     leads: Floats,
     gains: Floats,
     seen: Floats,
@@ -82,8 +85,8 @@ def learn_diagonal(
 ) -> tuple[Floats, Floats]:
     """Add the information of each pair to the precision of each weight."""
     precision, gradient = 1.0 / belief**2, np.zeros(len(weights))
-    for count, apart in _weighted_pairs(np.diag(belief**2), rows, leads, gains, seen, width, balance):
-        chance = 1.0 / (1.0 + exp(-float(weights @ apart)))
+    for count, apart, extra in _weighted_pairs(np.diag(belief**2), rows, boosts, leads, gains, seen, width, balance):
+        chance = 1.0 / (1.0 + exp(-float(weights @ apart + extra)))
         gradient += count * (1.0 - chance) * apart
         precision += count * chance * (1.0 - chance) * apart**2
     return gradient / precision, 1.0 / np.sqrt(precision)

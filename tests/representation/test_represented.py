@@ -182,7 +182,7 @@ class TestRefusals:
             Chain(QueryScaled(), Chain(Raw(), Ramps()))
         with pytest.raises(InvalidRecipe, match="a model for each query"):
             parse("raw >> dcm-kl-ucb")
-        with pytest.raises(InvalidRecipe, match="'>>' puts a representation before"):
+        with pytest.raises(InvalidRecipe, match="'>>' puts a representation or a memory before"):
             parse("mgd >> raw")
 
     def test_another_number_of_features(self):

@@ -88,7 +88,7 @@ def document_keys(ids: Sequence[str]) -> NDArray[np.int64]:
     --------
     >>> from duelrank.algorithms.remembered import document_keys
     >>> first, second, again = document_keys(["d1", "d2", "d1"])
-    >>> first == again, first == second
+    >>> bool(first == again), bool(first == second)
     (True, False)
     """
     letters = "".join(ids).encode("utf-8", "surrogatepass")
@@ -295,7 +295,7 @@ class Remembered(Algorithm):
     ...     record = simulate(recipe, "synthetic(n_queries=20)", "perfect", impressions=1000)
     ...     print(record.online[-100:].mean().round(2), recipe)
     0.76 mgd-dsp
-    0.95 remember >> mgd-dsp
+    0.96 remember >> mgd-dsp
     """
 
     base: Algorithm = DBGD()

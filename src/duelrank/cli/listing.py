@@ -57,8 +57,8 @@ def list_parts(
         typer.Argument(
             metavar="[KIND|NAME]",
             help="Kind of names to list (algorithms, users, datasets, representations, scalings, multileavers, metrics,"
-            " explorations, inferences, projections, examinations, updates, scorers, experiments, guards, logs, baselines or"
-            " collections),"
+            " explorations, inferences, projections, examinations, updates, scorers, memories, experiments, guards, logs, baselines"
+            " or collections),"
             " or one name, to describe its parameters. By default, an overview.",
         ),
     ] = None,
@@ -205,7 +205,7 @@ def _algorithms_page(results: Path | None) -> str:
 
 
 def _kinds() -> dict[str, type[Part]]:
-    from duelrank.algorithms import Algorithm
+    from duelrank.algorithms import Algorithm, Remember
     from duelrank.core.registry import Collection
     from duelrank.datasets import Dataset
     from duelrank.experiments import Experiment
@@ -234,6 +234,7 @@ def _kinds() -> dict[str, type[Part]]:
         "examinations": Examination,
         "updates": Update,
         "scorers": Scorer,
+        "memories": Remember,
         "experiments": Experiment,
         "guards": Guarded,
         "logs": Logged,
@@ -260,7 +261,7 @@ def _parameters(cls: type[Part]) -> dict[str, str | None]:
 
 def _about(part: Part) -> str:
     """Describe a short name; the first line of the class alone would not distinguish names of one class."""
-    from duelrank.algorithms import Projected, Represented
+    from duelrank.algorithms import Projected, Remembered, Represented
     from duelrank.core.registry import spell
     from duelrank.datasets import Imported, info
     from duelrank.users import Preset
@@ -269,6 +270,8 @@ def _about(part: Part) -> str:
         return f"{spell(part.base)} with projected gradients"
     if isinstance(part, Represented):
         return f"{spell(part.base)} that sees {spell(part.representation)}"
+    if isinstance(part, Remembered):
+        return f"{spell(part.base)} that remembers what the users of each query chose"
     if isinstance(part, Preset):
         user = part.for_grades(3)
         return (

@@ -36,6 +36,7 @@ from duelrank.service.http.schema import (
     History,
     LastStep,
     LoggedImpression,
+    MemoryInfo,
     ModelCurves,
     RankAnswer,
     RankerInfo,
@@ -339,6 +340,38 @@ class _BaseClient:
     def label(self, name: str, version: int, label: str) -> Call[VersionInfo]:
         """Label a version, so that it is not removed when old versions are thinned."""
         return Call("POST", _path(name, "label"), answer(VersionInfo), encode(VersionLabel(version, label)))
+
+    @_method(
+        query="Text of the query; without it, the queries in which the memory has the largest effect.",
+        query_key="Key of the query, instead of its text.",
+        limit="Maximum number of queries.",
+    )
+    def memory(
+        self, name: str, query: str | None = None, query_key: str | None = None, limit: int = 100
+    ) -> Call[MemoryInfo]:
+        """Return what a ranker remembers of queries: documents, clicks, views, and what they add to scores."""
+        given = {"query": query, "query_key": query_key, "limit": str(limit)}
+        asked = {key: value for key, value in given.items() if value is not None}
+        return Call("GET", _path(name, "memory"), answer(MemoryInfo), query=asked)
+
+    @_method(
+        query="Text of a query to forget.",
+        query_key="Key of a query to forget.",
+        document="Id of a document to forget in all queries.",
+        everything="Whether to forget everything.",
+    )
+    def forget(
+        self,
+        name: str,
+        query: str | None = None,
+        query_key: str | None = None,
+        document: str | None = None,
+        everything: bool = False,
+    ) -> Call[RankerInfo]:
+        """Remove a query, a document or everything from the memory of queries."""
+        given = {"query": query, "query_key": query_key, "document": document, "confirm": name if everything else None}
+        asked = {key: value for key, value in given.items() if value is not None}
+        return Call("DELETE", _path(name, "memory"), answer(RankerInfo), query=asked)
 
     @_method(version="Number of the version.")
     def pin(self, name: str, version: int) -> Call[RankerInfo]:

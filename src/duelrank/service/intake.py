@@ -8,6 +8,7 @@ import struct
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -187,7 +188,19 @@ def _expected_range(definition: Definition) -> tuple[np.ndarray, np.ndarray] | N
     return np.array(low), np.array(high)
 
 
-def remembered_query(given: schema.RankRequest | schema.LoggedImpression, settings: Settings) -> str:
+class NamesQuery(Protocol):
+    """A request that may name a query, by its text or by a key."""
+
+    @property
+    def query(self) -> str | None:
+        """The text."""
+
+    @property
+    def query_key(self) -> str | None:
+        """The key."""
+
+
+def remembered_query(given: NamesQuery, settings: Settings) -> str:
     """Return the query of a request as it is remembered, "" if it is not: a text without differences of case and spaces, or a key.
 
     A text that is too long is not remembered: nobody asks it again.

@@ -772,7 +772,8 @@ class Machine:
 
     def recall(self, queries: Memory) -> None:
         """Remember queries, after a checkpoint was restored, which does not have them."""
-        self.state = with_remembered(self.state, {**queries, **self.remembered})
+        own: Memory = without_queries(self.state).memory.get("remember", {})
+        self.state = with_remembered(self.state, {**queries, **own})
 
     def restore(self, body: bytes) -> None:
         """Continue from a checkpoint."""

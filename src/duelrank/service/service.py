@@ -70,6 +70,8 @@ MAX_LABEL = 100
 FEEDBACK_SLICE = 50
 #: Requests with more feature values are computed in a thread, so that they do not block the event loop.
 INLINE_VALUES = 20_000
+#: The maximum number of queries in an answer about the memory.
+MAX_REMEMBERED = 100
 #: The number of impressions in the list of recent ones.
 RECENT_IMPRESSIONS = 30
 
@@ -569,6 +571,19 @@ class Service:
         if found is None:
             raise _no_version(name, version)
         return await self._control(ranker, _use_version(action, found, definition))
+
+    def memory(self, name: str, query: str = "", limit: int = MAX_REMEMBERED) -> schema.MemoryInfo:
+        """Return what a ranker remembers of a query, in its remembered form; or of those with the largest effect."""
+        return views.memory_info(self._readable_ranker(name), query, whole_number("limit", limit, 1, MAX_REMEMBERED))
+
+    async def forget(self, name: str, query: str = "", document: str = "") -> schema.RankerInfo:
+        """Remove a query, or a document of all queries, or everything from the memory of queries; returns when it is applied."""
+        ranker = await self._writable_ranker(name)
+        if ranker.created.remember is None:
+            raise InvalidValue(f"{name!r} does not remember queries, so there is nothing to forget")
+        if query and document:
+            raise InvalidValue("name either a query or a document to forget, not both")
+        return await self._control(ranker, log.Control("forget", query=query, document=document))
 
     async def _control(self, ranker: Ranker, control: log.Control) -> schema.RankerInfo:
         """Append a control event, and wait until a version after it is served."""

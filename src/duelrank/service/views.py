@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from heapq import nlargest
 from itertools import islice
+from operator import itemgetter
 from typing import Literal
 
 import msgspec
@@ -12,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms.base import StepExplanation
+from duelrank.algorithms.remembered import Remember, Remembrance, click_rate
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.core.registry import spell
-from duelrank.core.types import Features, Feedback, State
+from duelrank.core.types import NO_BOOSTS, Features, Feedback, State
 from duelrank.evidence import ConfidenceSequence
 from duelrank.evidence.guard import LEVEL, MEMORY, SLACK, Alarm, Guard
 from duelrank.export import LinearModel, Model, supported_formats
@@ -140,6 +143,46 @@ def _scored_answer(id: str, body: log.StoredImpression, version: Version, raw: F
         for place, (shown, each) in rows
     ]
     return schema.RankAnswer(id, body.version, ranking, body.kind)
+
+
+# Memory of queries
+
+
+def memory_info(ranker: Ranker, query: str, limit: int) -> schema.MemoryInfo:
+    """Return what a ranker remembers of a query, or of those with the largest effect."""
+    name, remember, memory = ranker.name, ranker.created.remember, ranker.remembered
+    if remember is None:
+        raise InvalidValue(
+            f"{name!r} does not remember queries; create a ranker with the algorithm 'remember >> {ranker.created.spec.algorithm}'"
+        )
+    if not memory:
+        return schema.MemoryInfo(name, 0, 0, 0, 0.0, [])
+    rate, n_documents, effects = click_rate(memory), 0, list[tuple[float, int, NDArray[np.int64]]]()
+    for _, lists, model in remember.table.models(memory):
+        n_documents += int(model[0])
+        if not query:
+            boosts = remember.boosts_of(model, rate, model[1 : 1 + int(model[0])])
+            effects.append((float(np.abs(boosts).max(initial=0.0)), lists, model))
+    if query:
+        model, lists = remember.table.read(memory, query)
+        found = [(lists, model)] if lists else []
+    else:
+        found = [each[1:] for each in nlargest(limit, effects, key=itemgetter(0))]
+    shown = [_remembered_query(remember, rate, *each) for each in found]
+    known = int(memory["queries_known"][0])
+    return schema.MemoryInfo(name, known, n_documents, remember.table.n_bytes(memory), rate, shown)
+
+
+def _remembered_query(remember: Remember, rate: float, lists: int, model: NDArray[np.int64]) -> schema.RememberedQuery:
+    known = Remembrance.unpacked(model)
+    boosts = remember.boosts_of(model, rate, known.keys) if len(known.keys) else NO_BOOSTS
+    boosts = boosts if boosts.size else np.zeros(len(known.keys))
+    documents = [
+        schema.RememberedDocument(id, clicks, views, boost)
+        for id, clicks, views, boost in zip(known.names[1:], *known.counts.tolist(), boosts.tolist(), strict=True)
+    ]
+    best = sorted(documents, key=lambda each: -each.boost)
+    return schema.RememberedQuery(known.names[0], lists, float(np.abs(boosts).max(initial=0.0)), best)
 
 
 def model_answer(model: Model, deviations: NDArray[np.float64] | None = None) -> schema.Model:

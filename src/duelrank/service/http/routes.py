@@ -35,7 +35,8 @@ from duelrank.service.http.dashboard import FILES, POLICY, live_messages, render
 from duelrank.service.http.decoding import NDJSON, decode_body, decode_events, decode_logged, decode_rank
 from duelrank.service.http.errors import NoSuchPage, NoWebhook, wrong_shape
 from duelrank.service.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
-from duelrank.service.service import Service
+from duelrank.service.intake import remembered_query
+from duelrank.service.service import MAX_REMEMBERED, Service
 from duelrank.service.webhooks import without_secrets
 
 if TYPE_CHECKING:
@@ -244,6 +245,23 @@ class DeleteQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     confirm: str
 
 
+class MemoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The query, by its text or its key; without it, the number of queries with the largest effect."""
+
+    query: str | None = None
+    query_key: str | None = None
+    limit: int = MAX_REMEMBERED
+
+
+class ForgetQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The query, by its text or its key, or the id of a document; or the name of the ranker, to forget everything."""
+
+    query: str | None = None
+    query_key: str | None = None
+    document: str | None = None
+    confirm: str | None = None
+
+
 class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The step of the history in the messages."""
 
@@ -429,6 +447,25 @@ async def pin(call: Call) -> schema.RankerInfo:
 async def unpin(call: Call) -> schema.RankerInfo:
     """Let a shadow serve your own order again."""
     return call.redacted(await call.service.control(call.name, "unpin"))
+
+
+async def memory(call: Call) -> schema.MemoryInfo:
+    """Show what a ranker remembers of a query: its documents with clicks, views, and what they add to scores.
+
+    Without a query, those queries are shown in which the memory has the largest effect.
+    """
+    query = remembered_query(call.query, call.service.settings)
+    return await asyncio.to_thread(call.service.memory, call.name, query, call.query.limit)
+
+
+async def forget(call: Call) -> schema.RankerInfo:
+    """Forget a query, or a document in all queries, such as one that was deleted; or everything."""
+    query, document = remembered_query(call.query, call.service.settings), call.query.document or ""
+    if not (query or document) and call.query.confirm != call.name:
+        raise InvalidValue(
+            f"name a query or a document; or to forget everything, repeat the ranker as confirm={call.name}"
+        )
+    return call.redacted(await call.service.forget(call.name, query, document))
 
 
 # Models
@@ -696,6 +733,16 @@ OPERATIONS = (
     _on_ranker("GET", "/curves", curves, schema.ModelCurves, query=ModelQuery),
     _on_ranker("GET", "/last-step", last_step, schema.LastStep, raises=(UnknownName, InvalidRecipe)),
     _on_ranker("GET", "/history", history, schema.History, query=HistoryQuery),
+    _on_ranker("GET", "/memory", memory, schema.MemoryInfo, query=MemoryQuery, example_ranker="remembering"),
+    _on_ranker(
+        "DELETE",
+        "/memory",
+        forget,
+        schema.RankerInfo,
+        query=ForgetQuery,
+        example_ranker="remembering",
+        raises=_CONTROL_ERRORS,
+    ),
     _on_ranker("GET", "/model/versions", versions, list[schema.VersionInfo], raises=(UnknownName,)),
     _on_ranker("POST", "/freeze", freeze, schema.RankerInfo, raises=_CONTROL_ERRORS),
     _on_ranker("POST", "/resume", resume, schema.RankerInfo, raises=_CONTROL_ERRORS),

@@ -399,6 +399,47 @@ class VersionLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     label: str
 
 
+class RememberedDocument(msgspec.Struct, frozen=True):
+    """A document that users of a query have seen: its clicks and views, and what they add to its score."""
+
+    id: str
+    clicks: float
+    views: float
+    boost: float
+
+
+class RememberedQuery(msgspec.Struct, frozen=True):
+    """A query that is remembered: its number of lists, its largest boost in either direction, and its documents, the best first."""
+
+    query: str
+    lists: int
+    effect: float
+    documents: list[RememberedDocument]
+
+
+class MemoryInfo(msgspec.Struct, frozen=True):
+    """What a ranker remembers of queries.
+
+    Parameters
+    ----------
+    ranker
+        Name of the ranker.
+    queries, documents, bytes
+        Number of queries, of their documents, and of bytes that they take.
+    clicks_per_view
+        Clicks per view of all queries: a document with more clicks per view rises, one with fewer falls.
+    remembered
+        The query that was asked for; or those with the largest effect.
+    """
+
+    ranker: str
+    queries: int
+    documents: int
+    bytes: int
+    clicks_per_view: float
+    remembered: list[RememberedQuery]
+
+
 class VersionInfo(msgspec.Struct, frozen=True):
     """A model version: its time, the number of the event that published it, and its label, "" if it has none."""
 
