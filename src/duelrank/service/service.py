@@ -281,7 +281,10 @@ class Service:
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
-        shares, query = (version.learned_share, version.imitates), intake.remembered_query(request, self.settings)
+        shares, query = (
+            (version.learned_share, version.imitates),
+            intake.stored_query(request, self.settings, definition),
+        )
         boosts = definition.boosts(remembered, id, query, ids) if query else NO_BOOSTS
         order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares, boosts)
         frozen = version.frozen and kind == GREEDY

@@ -599,6 +599,11 @@ _GUARDED = {
     "features": ["bm25", "rating", "price"],
     "guard": {"share": 0.2, "on_alarm": "baseline", "promote": [0.5, 1.0]},
 }
+_REMEMBERING = {
+    "name": "remembering",
+    "algorithm": "remember >> wmgd-dsp",
+    "features": ["bm25", "rating", "price"],
+}
 _RANK = {
     "an impression": {
         "impression_id": "i1",
@@ -680,7 +685,12 @@ OPERATIONS = (
         handle=create,
         needs="admin",
         takes=schema.RankerSpec,
-        examples={"a ranker that learns": _SPEC, "a shadow": _SHADOW, "a guarded ranker": _GUARDED},
+        examples={
+            "a ranker that learns": _SPEC,
+            "a shadow": _SHADOW,
+            "a guarded ranker": _GUARDED,
+            "a ranker that remembers queries": _REMEMBERING,
+        },
         answers=schema.RankerInfo,
         statuses=(200, 201),
         raises=(
