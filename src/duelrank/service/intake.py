@@ -502,6 +502,7 @@ class LogIntake:
         if weights.keys().isdisjoint(actions):  # its id stays free: it may be sent again when its clicks have arrived
             raise InvalidValue(f"no action with a weight of this ranker: {', '.join(weights) or 'it has none'}")
         query = remembered_query(logged, self._settings)
+        query = query if self._definition.remember is not None else ""  # others store no texts
         body = log.StoredLog(
             shown, actions, examined, self._definition.names_digest, query, ids[:shown] if query else []
         )
