@@ -854,6 +854,8 @@ def _description(control: log.Control) -> str:
     if control.action == "change" and control.change is not None:
         given, fit = ", ".join(control.change.read().given), control.fit
         return given if fit is None else f"{given}: {fit.share:.1%} of pairs keep their order"
+    if control.action == "forget":  # without its text, which is to be forgotten
+        return "a query" if control.query else "a document, in all queries" if control.document else "all queries"
     if control.action == "label":
         return f"version {control.version}: {control.label or 'no label any more'}"
     if control.version is not None:

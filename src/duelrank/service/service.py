@@ -575,8 +575,8 @@ class Service:
             raise _no_version(name, version)
         return await self._control(ranker, _use_version(action, found, definition))
 
-    def memory(self, name: str, query: str = "", limit: int = MAX_REMEMBERED) -> schema.MemoryInfo:
-        """Return what a ranker remembers of a query, in its remembered form; or of those with the largest effect."""
+    def memory(self, name: str, query: str | None = None, limit: int = MAX_REMEMBERED) -> schema.MemoryInfo:
+        """Return what a ranker remembers of a query, in its remembered form; or without one, of those with the largest effect."""
         return views.memory_info(self._readable_ranker(name), query, whole_number("limit", limit, 1, MAX_REMEMBERED))
 
     async def forget(self, name: str, query: str = "", document: str = "") -> schema.RankerInfo:

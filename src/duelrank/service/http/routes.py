@@ -454,7 +454,8 @@ async def memory(call: Call) -> schema.MemoryInfo:
 
     Without a query, those queries are shown in which the memory has the largest effect.
     """
-    query = remembered_query(call.query, call.service.settings)
+    asked = call.query.query is not None or call.query.query_key is not None
+    query = remembered_query(call.query, call.service.settings) if asked else None
     return await asyncio.to_thread(call.service.memory, call.name, query, call.query.limit)
 
 
