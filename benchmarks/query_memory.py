@@ -23,6 +23,7 @@ from duelrank.algorithms.remembered import Remember, Remembrance, document_keys
 from duelrank.core.types import Memory
 from duelrank.service import Service
 from duelrank.service.http.schema import Document, RankerSpec, RankRequest
+from duelrank.service.machine import with_remembered
 from duelrank.service.rankers import MemoryStore
 from duelrank.storage import open_storage
 
@@ -55,7 +56,7 @@ async def measured_ranks(url: str, memory: Memory, algorithm: str, rounds: int) 
         await service.create(RankerSpec("shop", algorithm, tuple(f"f{n}" for n in range(46))))
         while (machine := service._rankers["shop"].machine) is None:  # the learner of this process
             await asyncio.sleep(0.01)
-        machine.recall(memory)
+        machine.state = with_remembered(machine.state, {**machine.remembered, **memory})
         remember = machine.definition.remember
         assert remember is not None
         known = Remembrance.unpacked(remember.table.read(memory, "query 000000007")[0]).names[1:]

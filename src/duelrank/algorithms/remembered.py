@@ -136,8 +136,14 @@ class Remember(Part):
     half_life
         Number of lists of a query after which its clicks and views count half, for tastes and documents that change; None: they
         count forever.
+    explained
+        Share of a boost that counts as known when pairs of documents teach the weights: at 1 the weights learn only what the memory
+        does not explain, at 0 they learn as if there were no memory.
+    curious
+        Share of the lists of known queries in which one document that was hardly seen yet, chosen at random, gets the largest boost
+        of the list, so that a new document that is better than all known ones is found.
     unaided
-        Share of lists that are made without boosts, so that documents that the memory keeps down are still seen.
+        Share of lists that are made without boosts.
     examination
         The model of which unclicked documents were seen.
     queries
@@ -166,6 +172,8 @@ class Remember(Part):
     strength: Annotated[float, Between(0.0, 1e6, tuned=(0.3, 30.0), log=True)] = 3.0
     doubt: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 30.0), log=True)] = 1.0
     half_life: Annotated[float, Between(1.0, 1e12, tuned=(10.0, 1e4), log=True)] | None = None
+    explained: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.5
+    curious: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 0.2))] = 0.0
     unaided: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 0.2))] = 0.0
     examination: Examination = DependentClick(attraction=0.6, forgetting=1.0, after_click=0.1)
     queries: Annotated[int, Between(1, 10_000_000)] = 10_000
@@ -229,9 +237,16 @@ class Remember(Part):
         documents = [RememberedDocument(*row) for row in zip(*columns, strict=True)]
         return sorted(documents, key=lambda each: -each.boost)
 
-    def without_boosts(self, stream: Stream) -> bool:
-        """Draw whether a list is made without boosts."""
-        return self.unaided > 0.0 and bool(uniform(stream) < self.unaided)
+    def drawn(self, memory: Memory, query: Query, stream: Stream) -> Boosts:
+        """Return the boosts of a list that explores: in a share of the lists none, in another with a raised new document."""
+        found = self.boosts(memory, query)
+        if not found.size or (self.unaided > 0.0 and uniform(stream) < self.unaided):
+            return NO_BOOSTS
+        if self.curious > 0.0 and uniform(stream) < self.curious:
+            model, _ = self.table.read(memory, query.id)
+            found = kernel.raised(found, model, keys_of(query), stream)
+            found.flags.writeable = False
+        return found
 
     def count(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
         """Return the memory after a list."""
@@ -390,6 +405,15 @@ class Remembered(Algorithm):
         kept = {name: array for name, array in memory["remember"].items() if name != "examination"}
         return replaced({"remember": kept}, "base", base)
 
+    def _explained(self, impression: Impression) -> Impression:
+        """Return an impression with the share of its boosts that the base counts as known."""
+        query = impression.query
+        if not query.boosts.size or self.remember.explained == 1.0:
+            return impression
+        boosts = self.remember.explained * query.boosts
+        boosts.flags.writeable = False
+        return Impression(query.with_boosts(boosts), impression.ranking, impression.trace)
+
     def recalled(self, state: State, query: Query) -> Query:
         """Return a query with the boosts that are remembered; one that has boosts keeps them."""
         return (
@@ -397,11 +421,10 @@ class Remembered(Algorithm):
         )
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
-        """Explore as the base does, with boosts, unless this is a list without them."""
-        recalled = self.recalled(state, query)
-        if recalled is not query and recalled.boosts.size and self.remember.without_boosts(stream):
-            recalled = query
-        return self.base.explore(state.of("base"), recalled, length, stream)
+        """Explore as the base does, with boosts; a query that has boosts keeps them."""
+        if not query.boosts.size:
+            query = query.with_boosts(self.remember.drawn(state.of("remember").memory, query, stream))
+        return self.base.explore(state.of("base"), query, length, stream)
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Observe a list as the base does, with boosts."""
@@ -415,7 +438,7 @@ class Remembered(Algorithm):
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
         """Return the gradient of the base, and the memory after counting the list."""
-        gradient, learned = self.base.gradient(state.of("base"), impression, feedback, stream)
+        gradient, learned = self.base.gradient(state.of("base"), self._explained(impression), feedback, stream)
         counted = self.remember.count(state.of("remember").memory, impression, feedback)
         return gradient, replaced(replaced(state.memory, "base", learned), "remember", counted)
 
@@ -426,7 +449,7 @@ class Remembered(Algorithm):
 
     def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
         """Return the components of the step of the base."""
-        return self.base.explain_step(state.of("base"), impression, feedback, stream)
+        return self.base.explain_step(state.of("base"), self._explained(impression), feedback, stream)
 
 
 def memory_of(algorithm: Algorithm) -> Remember | None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from duelrank.core.compiling import kernel
-from duelrank.kernels import Floats, Ints
+from duelrank.kernels import Floats, Ints, Stream
+from duelrank.kernels.random import below
 
 HEAD = 4  # numbers of a record before its model
 
@@ -93,6 +94,31 @@ def boosts(model: Ints, rate: float, documents: Ints, strength: float, doubt: fl
                 some = some or found[i] != 0.0
                 break
     return found if some else found[:0]
+
+
+@kernel
+def raised(boosts: Floats, model: Ints, documents: Ints, stream: Stream) -> Floats:
+    """Return the boosts with the largest one also for a random document that has less than one view; unchanged if all have more.
+
+    ``model`` is the packed form of a query, as in `boosts`, and ``documents`` are the keys of the documents.
+    """
+    n = model[0]
+    views, found = model[1 + 2 * n : 1 + 3 * n].view(np.float64), boosts.copy()
+    hardly_seen = chosen = 0
+    for i in range(documents.shape[0]):
+        seen = False
+        for j in range(n):
+            seen = seen or (model[1 + j] == documents[i] and views[j] >= 1.0)
+        if not seen:
+            hardly_seen += 1
+            if below(stream, hardly_seen) == 0:  # the k-th replaces the earlier choice with probability 1/k
+                chosen = i
+    if hardly_seen > 0:
+        largest = 0.0
+        for i in range(boosts.shape[0]):
+            largest = max(largest, boosts[i])
+        found[chosen] = largest
+    return found
 
 
 @kernel

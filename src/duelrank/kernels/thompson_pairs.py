@@ -26,14 +26,18 @@ _TWO_BY_ROOT_PI = 1.1283791670955126
 def draw(
     weights: Floats, samples: Floats, width: float, features: Floats, boosts: Floats, length: int, stream: Stream
 ) -> tuple[Ints, Floats]:
-    """Rank by the weights plus ``width`` times a random one of the samples; return the list and its scores by the weights alone."""
+    """Rank by the weights plus ``width`` times a random one of the samples; return the list and its scores by the weights alone.
+
+    These scores have no boosts: with large boosts, hardly any pair could have been shown the other way round, so that the weights
+    would learn from few of them.
+    """
     n_documents, n_features = features.shape
     rankers, deviation = np.empty((2, n_features)), samples[below(stream, samples.shape[0])]
     for k in range(n_features):
         rankers[0, k] = weights[k]
         rankers[1, k] = weights[k] + width * deviation[k]
     table = scores(rankers, features)
-    add_boosts(table, boosts)
+    add_boosts(table[1:], boosts)
     ranking = sorted_rows(table[1:], permutation(stream, n_documents))[0, :length].copy()
     return ranking, table[0][ranking]
 

@@ -455,7 +455,8 @@ class RememberedTwin(AlgorithmTwin):
         self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
     ) -> State:
         """Let the base learn, and count the list."""
-        boosted, inner = query._replace(boosts=shown.trace.boosts), Shown(shown.ranking, shown.trace.base)
+        explained = numbers["remember"]["explained"].astype(draws.real) * shown.trace.boosts
+        boosted, inner = query._replace(boosts=explained), Shown(shown.ranking, shown.trace.base)
         after = self.base.learn(numbers["base"], _base(state), boosted, inner, clicked, draws)
         own, table = state.memory.remember, state.documents
         counted, table = self.remember.count(numbers["remember"], own, table, query, shown, clicked)
@@ -557,9 +558,10 @@ class ThompsonPairsTwin(AlgorithmTwin):
         noise = draws.normal(Purpose.DIRECTIONS, (1, state.weights.shape[0]))[0]
         deviation = jnp.sum(belief * noise, axis=1) if belief.ndim == 2 else belief * noise
         sample = state.weights + numbers["width"].astype(draws.real) * deviation
-        scores = scores_of(jnp.stack((state.weights, sample)), query)
-        best = best_first(scores[1], draws.order(Purpose.TIES, scores.shape[1:]))
-        return Shown(best[: query.places.shape[0]], scores[0])
+        leads = scores_of(state.weights[None], query._replace(boosts=None))[0]
+        scores = scores_of(sample[None], query)[0]
+        best = best_first(scores, draws.order(Purpose.TIES, scores.shape))
+        return Shown(best[: query.places.shape[0]], leads)
 
     def gradient(
         self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws

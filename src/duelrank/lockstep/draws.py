@@ -36,6 +36,8 @@ class Purpose(IntEnum):
     PAIRS = 11
     POPULARITY = 12
     UNAIDED = 13
+    CURIOUS = 14
+    CURIOSITY = 15
 
 
 _N_PURPOSES = 16

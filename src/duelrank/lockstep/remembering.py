@@ -49,10 +49,20 @@ class RememberTwin(Twin):
         recent_clicks, recent_views = memory.rate
         rate = recent_clicks / jnp.where(recent_views > 0.0, recent_views, 1.0)
         found = numbers["strength"] * (clicks - rate * views) / (views + numbers["doubt"])
+        found = self._raised(numbers, found, views, query, draws)
         aided = draws.uniform(Purpose.UNAIDED) >= numbers["unaided"]
         # Rounded as on the CPU, where a service stores them in single precision.
         rounded = jnp.where(query.present & aided, found, 0.0).astype(jnp.float32)
         return rounded.astype(draws.real)
+
+    def _raised(self, numbers: Numbers, found: Array, views: Array, query: Query, draws: Draws) -> Array:
+        """Return the boosts with the largest one also for a document that was hardly seen, in a share of the lists."""
+        hardly_seen = query.present & (views < 1.0)
+        place = jnp.argmax(jnp.where(hardly_seen, draws.uniform(Purpose.CURIOUS, hardly_seen.shape), -1.0))
+        known = jnp.any(query.present & (views > 0.0))
+        due = known & hardly_seen[place] & (draws.uniform(Purpose.CURIOSITY) < numbers["curious"])
+        largest = jnp.maximum(jnp.max(jnp.where(query.present, found, 0.0)), 0.0)
+        return jnp.where(due & (jnp.arange(len(found)) == place), largest, found)
 
     def count(
         self, numbers: Numbers, memory: Recent, table: Array, query: Query, shown: Shown, clicked: Clicked

@@ -491,9 +491,8 @@ class Definition:
         remember = self.remember
         if remember is None or not query or not memory:
             return NO_BOOSTS
-        found = remember.boosts(memory, Query.trusted(query, np.empty((0, 0)), tuple(documents)))
-        alone = found.size and remember.without_boosts(derive(self._memory_key, self._stream_number(id)))
-        return NO_BOOSTS if alone else found
+        asked = Query.trusted(query, np.empty((0, 0)), tuple(documents))
+        return remember.drawn(memory, asked, derive(self._memory_key, self._stream_number(id)))
 
     def counted(self, state: State, query: Query, ranking: Ranking, feedback: Feedback) -> State:
         """Return a state that remembers a list of another system; the weights do not change."""
