@@ -46,6 +46,11 @@ class Multileaver(Part, ABC):
         The length is at most the number of documents (the columns of the rankings), each of which some ranker returned.
         """
 
+    @property
+    def judges_any_list(self) -> bool:
+        """Whether it can assign credit for a list made elsewhere: whether it defines `evidence`."""
+        return type(self).evidence is not Multileaver.evidence
+
     def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
         """Return the evidence that `assign_credit` needs for a list made elsewhere; raise `InvalidRecipe` if that is impossible."""
         raise InvalidRecipe(f"{self!r} can assign credit only for lists that it has made itself")

@@ -89,6 +89,22 @@ def test_a_run_does_not_depend_on_larger_queries_and_more_features_in_its_batch(
     assert np.array_equal(records[spec].offline, alone.offline)
 
 
+def test_a_memory_without_strength_changes_nothing_and_a_run_has_the_memory_of_its_own_fold(spec):
+    """Folds share one table of documents; a run of the second fold must be the same alone and among others."""
+    forgetful = replace(spec, algorithm="remember(strength=0) >> log-pairs", fold=2)
+    remembers = replace(spec, algorithm="remember(half_life=9, unaided=0.1) >> log-pairs", fold=2)
+    alone = {each.spec: each for run in (forgetful, remembers) for each in Lockstep("double").run([run])}
+    others = [replace(remembers, fold=fold, seed=7) for fold in (1, 2)]
+    together = {each.spec: each for each in Lockstep("double").run([*others, forgetful, remembers])}
+    for run in (forgetful, remembers):
+        assert np.array_equal(together[run].online, alone[run].online)
+        np.testing.assert_allclose(together[run].trajectory, alone[run].trajectory, rtol=1e-9, atol=1e-12)
+    (plain,) = Lockstep("double").run([replace(forgetful, algorithm="log-pairs")])
+    assert np.array_equal(plain.online, alone[forgetful].online)
+    np.testing.assert_allclose(plain.trajectory, alone[forgetful].trajectory, rtol=1e-9, atol=1e-12)
+    assert not np.array_equal(plain.online, alone[remembers].online)
+
+
 def test_weights_are_evaluated_as_on_the_cpu(linear_data):
     data, rng = linear_data(), np.random.default_rng(3)
     library = load([(data, 1)], NDCG, "test", np.float64)
@@ -116,6 +132,14 @@ def test_what_cannot_run_says_why(spec):
         "grades that change during a run have no lockstep twin"
     ]
     assert why_not(replace(spec, guard="Guarded()")) == ["a guard has no lockstep twin"]
+    assert why_not(replace(spec, algorithm="Projected(Remembered(PDGD()))")) == [
+        "a memory within Projected has no lockstep twin"
+    ]
+    n_queries = len(spec.dataset.fold(1).train)
+    assert why_not(replace(spec, algorithm=f"remember(queries={n_queries}) >> pdgd")) == []
+    assert why_not(replace(spec, algorithm=f"remember(queries={n_queries - 1}) >> pdgd")) == [
+        f"a memory of fewer than all {n_queries} training queries has no lockstep twin"
+    ]
 
 
 @pytest.mark.parametrize("popularity", [[1.0] * 6, [0.0, 1.0, 5.0, 0.0, 0.25, 2.0], [0.0, 0.0, 3.0], [7.0]])
@@ -228,10 +252,11 @@ def test_a_text_without_a_number_is_an_error_of_the_twin(monkeypatch):
         ("nsgd(slots=50)", 4 * 50 * 100 * 64),
         ("Projected(NSGD(), DocumentSpace(remembered=200))", 4 * 10 * 100 * 64 + 8 * 210 * (210 + 64)),
         ("query-scaled >> curves(sample=500) >> pdgd", 8 * 500 * 64),
+        ("remember >> pdgd", 8 * 9000),
     ],
 )
 def test_the_plan_counts_what_each_part_needs(name, at_least):
-    assert twin_of(parse(name, Algorithm)).room(Sizes(64, 100, 10, 10)) > at_least
+    assert twin_of(parse(name, Algorithm)).room(Sizes(64, 100, 10, 10, 9000)) > at_least
 
 
 def test_a_batch_that_does_not_fit_is_an_error_of_ours(spec, monkeypatch):

@@ -206,10 +206,11 @@ def test_pairs_weigh_as_in_the_kernel(seed):
     rng = np.random.default_rng(seed)
     size = 12 if seed % 2 else 6
     features, weights = rng.random((size, 4)), rng.standard_normal(4) * 4.0
-    scored, shown = features @ weights, min(10, size)
+    boosts = rng.standard_normal(size) if seed % 3 else np.empty(0)
+    scored, shown = features @ weights + (boosts if boosts.size else 0.0), min(10, size)
     ranking = rng.permutation(size)[:shown]
     clicks = rng.random(shown) < 0.4
-    expected = pdgd_kernels.pair_gradient(weights, features, scored, ranking, clicks)
+    expected = pdgd_kernels.pair_gradient(weights, features, boosts, scored, ranking, clicks)
     scores = jnp.asarray(np.pad(scored, (0, 15 - size), constant_values=-np.inf))
     place, present = jnp.arange(10) < size, jnp.arange(15) < size
     padded = jnp.asarray(np.pad(ranking, (0, 10 - shown)))
@@ -328,10 +329,10 @@ def test_pairs_of_a_log_weigh_as_in_the_kernel():
     rng = np.random.default_rng(11)
     for clicks in (rng.random(8) < 0.4, np.zeros(8, bool), np.ones(8, bool)):
         rows, weights, seen = rng.random((8, 5)), rng.standard_normal(5) * 4.0, rng.random(8)
-        pairs = clicks.sum() * seen[~clicks].sum()
-        expected = pdgd_kernels.skip_gradient(weights, rows, np.arange(8), clicks.astype(float), seen)
+        pairs, boosts = clicks.sum() * seen[~clicks].sum(), rng.standard_normal(8)
+        expected = pdgd_kernels.skip_gradient(weights, rows, boosts, np.arange(8), clicks.astype(float), seen)
         found = algorithms.skip_gradient(
-            jnp.asarray(rows @ weights), jnp.asarray(rows), jnp.asarray(clicks), jnp.asarray(seen)
+            jnp.asarray(rows @ weights + boosts), jnp.asarray(rows), jnp.asarray(clicks), jnp.asarray(seen)
         )
         np.testing.assert_allclose(found, expected * 4.0 / max(pairs, 1e-9), rtol=1e-9, atol=1e-12)
 

@@ -403,9 +403,9 @@ class TestTrouble:
         assert "odd" in caplog.text
         rebuild = Definition.rebuild
 
-        def repaired(self, state, id, stored, raw):
+        def repaired(self, state, id, stored, raw, remembered):
             made = self.algorithm.rank(state, self.query(raw), 5, derive(self._rank_key, hash63(id)))
-            return made if id == "odd" else rebuild(self, state, id, stored, raw)
+            return made if id == "odd" else rebuild(self, state, id, stored, raw, remembered)
 
         monkeypatch.setattr(Definition, "rebuild", repaired)
         result = replay(storage, "shop")

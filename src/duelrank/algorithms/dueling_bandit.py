@@ -12,6 +12,7 @@ from duelrank.algorithms.base import Algorithm
 from duelrank.core.memory import replaced
 from duelrank.core.registry import Between
 from duelrank.core.types import (
+    NO_BOOSTS,
     Directions,
     Feedback,
     Gains,
@@ -37,6 +38,9 @@ from duelrank.updates import Step, Update
 @dataclass(frozen=True, repr=False)
 class DuelingBandit(Algorithm):
     """Compare the current ranker w with candidates w + δu on one list, and move towards those that users preferred.
+
+    A list with boosts (see `Query`) is shown in their order, but candidates are compared by their rankings without boosts, as on a
+    list of another system: with the same large boosts in all rankings, none would differ from the others.
 
     If actions have weights, a ranker wins by the gains of its documents. Only proportions within a list matter: one purchase
     outweighs several clicks, but a list with a purchase moves the ranker no further than another.
@@ -91,14 +95,18 @@ class DuelingBandit(Algorithm):
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Draw directions, rank with each candidate, and merge."""
         directions = self.exploration.directions(state.of("exploration"), query, stream)
+        ties = stream.copy()
         ranked = self._rankings(state, directions, query, stream)
         ranking, evidence = self.multileaver.leave(ranked, length, stream)
+        if query.boosts.size and self.multileaver.judges_any_list:
+            alone = self._rankings(state, directions, query.with_boosts(NO_BOOSTS), ties)
+            evidence = self.multileaver.evidence(alone, ranking)
         return Impression(query, ranking, {"directions": directions, **evidence})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Draw directions, rank with each candidate, and compare with the list that was shown."""
         directions = self.exploration.directions(state.of("exploration"), query, stream)
-        ranked = self._rankings(state, directions, query, stream)
+        ranked = self._rankings(state, directions, query.with_boosts(NO_BOOSTS), stream)
         return Impression(query, ranking, {"directions": directions, **self.multileaver.evidence(ranked, ranking)})
 
     def _rankings(self, state: State, directions: Directions, query: Query, stream: Stream) -> Rankings:

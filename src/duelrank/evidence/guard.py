@@ -160,6 +160,10 @@ class Voters:
         """Concatenated hashes of the users who have voted, in the order of their votes."""
         return b"".join(self._voted)
 
+    def has_voted(self, user: bytes, time: float) -> bool:
+        """Return whether a user has voted on the day of a time in seconds."""
+        return self.day - 1 <= int(time // _DAY) <= self.day and user in self._voted
+
     def admit(self, user: bytes, time: float) -> bool:
         """Return whether a user may vote at a time in seconds; record the vote if it is allowed."""
         day = int(time // _DAY)

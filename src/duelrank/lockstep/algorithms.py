@@ -192,6 +192,10 @@ class DuelingBanditTwin(AlgorithmTwin):
         shape = scores.shape if self.shaped("ties") == "separate" else scores.shape[1:]
         order = draws.order(Purpose.TIES, shape)
         ranking, evidence = self.multileaver.leave(numbers["multileaver"], scores, order, query, draws)
+        if query.boosts is not None:  # candidates are compared without boosts, as on a list of another system
+            alone = scores_of(rankers, query._replace(boosts=None))
+            elsewhere = self.multileaver.evidence(alone, order, query, ranking)
+            evidence = evidence if elsewhere is None else elsewhere
         return Shown(ranking, Duel(directions, evidence))
 
     def gradient(

@@ -30,6 +30,10 @@ class MultileaverTwin(Twin, ABC):
     def leave(self, numbers: Numbers, scores: Array, order: Array, query: Query, draws: Draws) -> tuple[Array, Any]:
         """Return the list and the evidence that `assign_credit` needs."""
 
+    def evidence(self, scores: Array, order: Array, query: Query, ranking: Array) -> Any:
+        """Return the evidence for a list made elsewhere; None if it can assign credit only for its own lists."""
+        return None
+
     @abstractmethod
     def assign_credit(self, numbers: Numbers, evidence: Any, query: Query, clicked: Clicked) -> Array:
         """Return the credit of each ranker; entry 0 is that of the current one."""
@@ -95,7 +99,12 @@ class ProbabilisticTwin(MultileaverTwin):
         waits = draws.log_exponential(Purpose.RACE, (length, n_documents))
         waits = waits + numbers["tau"].astype(draws.real) * jnp.log1p(ranks.astype(draws.real))
         ranking = soonest_in_turn(jnp.where(query.present, waits, jnp.inf))
-        return ranking, shown_ranks(scores, orders, scores[:, ranking], orders[:, ranking])
+        return ranking, self.evidence(scores, order, query, ranking)
+
+    def evidence(self, scores: Array, order: Array, query: Query, ranking: Array) -> Array:
+        """Return the rank of each shown document by each ranker."""
+        orders = jnp.broadcast_to(order, scores.shape)
+        return shown_ranks(scores, orders, scores[:, ranking], orders[:, ranking])
 
     def assign_credit(self, numbers: Numbers, evidence: Array, query: Query, clicked: Clicked) -> Array:
         """Return each candidate's expected preference over the current ranker."""
@@ -150,9 +159,13 @@ class SampleOnlyScoredTwin(MultileaverTwin):
         """Return a team-draft list, and the rank of each shown document among the shown ones, by each ranker."""
         length = query.places.shape[0]
         ranking, _ = draft(scores, order, turns(scores.shape[0], length, draws), length)
-        orders = jnp.broadcast_to(order, scores.shape)
-        shown, places = jnp.where(query.places, scores[:, ranking], -jnp.inf), orders[:, ranking]
-        return ranking, shown_ranks(shown, places, shown, places)
+        return ranking, self.evidence(scores, order, query, ranking)
+
+    def evidence(self, scores: Array, order: Array, query: Query, ranking: Array) -> Array:
+        """Return the rank of each shown document among the shown ones, by each ranker."""
+        places = jnp.broadcast_to(order, scores.shape)[:, ranking]
+        shown = jnp.where(query.places, scores[:, ranking], -jnp.inf)
+        return shown_ranks(shown, places, shown, places)
 
     def assign_credit(self, numbers: Numbers, evidence: Array, query: Query, clicked: Clicked) -> Array:
         """Return Σ 1/r^τ over the clicks, r from 1 the rank among the shown documents."""

@@ -200,6 +200,12 @@ class NamesQuery(Protocol):
         """The key."""
 
 
+def stored_query(given: NamesQuery, settings: Settings, definition: Definition) -> str:
+    """Return the query that is stored with a list: as it is remembered, and "" for a ranker that does not remember queries."""
+    query = remembered_query(given, settings)
+    return "" if definition.remember is None else query
+
+
 def remembered_query(given: NamesQuery, settings: Settings) -> str:
     """Return the query of a request as it is remembered, "" if it is not: a text without differences of case and spaces, or a key.
 
@@ -501,7 +507,7 @@ class LogIntake:
         weights = self._definition.spec.actions
         if weights.keys().isdisjoint(actions):  # its id stays free: it may be sent again when its clicks have arrived
             raise InvalidValue(f"no action with a weight of this ranker: {', '.join(weights) or 'it has none'}")
-        query = remembered_query(logged, self._settings)
+        query = stored_query(logged, self._settings, self._definition)
         body = log.StoredLog(
             shown, actions, examined, self._definition.names_digest, query, ids[:shown] if query else []
         )

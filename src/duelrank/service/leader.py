@@ -31,8 +31,7 @@ from duelrank.service.rankers import (
     Version,
     VersionStore,
     new_events,
-    newest_checkpoint,
-    restored,
+    restore_newest,
 )
 from duelrank.service.retention import Capacity, Retention
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Observer, Settings
@@ -452,8 +451,7 @@ class Term:
         versions = VersionStore(self._storage, ranker.created)
         lists = log.ListReader(self._storage, name, partial(self._recent.get, ranker.created.number))
         machine = Machine(ranker.created, lists.impression, versions.state, fetch_features=lists.features)
-        if (body := newest_checkpoint(self._storage, name)) is not None:
-            restored(machine, self._storage, body)
+        restore_newest(machine, self._storage)
         progress = RankerProgress(ranker.created, machine, lists, self._clock.monotonic())
         time = ranker.created.created
         announced = self._storage.snapshots.load(name, log.LAST_ANNOUNCED)
@@ -468,6 +466,10 @@ class Term:
         self._record_failures(name, progress)
         newest = versions.load()
         if machine.version > 1 and (newest is None or newest.version < machine.version):
+            if self._followed:
+                self._save_memory(
+                    name, progress
+                )  # first: a follower that serves the version has what it knows of queries
             versions.save(newest := Version.of(machine, time))  # the last leader has only appended it
         if newest is not None:
             self._rankers.serve(name, newest)

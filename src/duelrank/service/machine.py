@@ -487,17 +487,21 @@ class Machine:
         if found is None or made_by is None:
             raise LookupError("its features are gone" if found is None else f"version {impression.version} is gone")
         stored, raw = found
-        rebuilt = self.definition.rebuild(made_by, id, stored, raw, self._may_teach(stored.query, impression, event))
+        voter = self._voter(stored.query, impression)
+        new = not self._voters.has_voted(voter, event.time)
+        rebuilt = self.definition.rebuild(made_by, id, stored, raw, new)
         fresh = derive(self.definition.learn_key, self.state.step)
         feedback = feedback_on(impression, len(stored.order))
-        return _checked(self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh))
+        after = _checked(self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh))
+        if voter and new:  # only now: a failure changes nothing
+            self._voters.admit(voter, event.time)
+        return after
 
-    def _may_teach(self, query: str, impression: OpenImpression, event: Event) -> bool:
-        """Whether a list is remembered: a user teaches the memory of a query once a day."""
+    def _voter(self, query: str, impression: OpenImpression) -> bytes:
+        """Return who teaches the memory of a query, which a user does once a day; b"" if nobody is named, or nothing remembered."""
         if self.definition.remember is None or not query or not impression.user:
-            return True
-        voter = blake2b(query.encode(), key=impression.user, digest_size=8).digest()
-        return self._voters.admit(voter, event.time)
+            return b""
+        return blake2b(query.encode(), key=impression.user, digest_size=8).digest()
 
     def _apply_logged(self, body: log.StoredLog, event: Event) -> ClosedImpression | None:
         """Learn from a logged list of another system, only before the first live one."""
@@ -770,20 +774,17 @@ class Machine:
         rest = (self.watch.stored(), self.history.state, logged, self.labels, self.imitated, voters)
         return log.pack(_Checkpoint(*parts, *rest))
 
-    def recall(self, queries: Memory) -> None:
-        """Remember queries, after a checkpoint was restored, which does not have them."""
-        own: Memory = without_queries(self.state).memory.get("remember", {})
-        self.state = with_remembered(self.state, {**queries, **own})
-
-    def restore(self, body: bytes) -> None:
-        """Continue from a checkpoint."""
+    def restore(self, body: bytes, queries: Memory | None = None) -> None:
+        """Continue from a checkpoint, and with the memory of queries, which it does not have; raise if that is of another time."""
         found, recipe = log.unpack(body, _Checkpoint), self.definition.algorithm
+        state = log.unpack_state(found.state, recipe)
+        state = state if queries is None else _recalled(state, queries, found.number)
         self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
         self.tally, self.open, self.floor = found.tally, found.open, found.floor
         self.labels, self.imitated = found.labels, found.imitated
         self._voters = Voters() if found.voters is None else Voters(*found.voters)
         self.definition = self._created if found.spec is None else self._created.with_spec(found.spec.read())
-        self.served, self.state = log.unpack_state(found.served, recipe), log.unpack_state(found.state, recipe)
+        self.served, self.state = log.unpack_state(found.served, recipe), state
         self.pin = None if found.pin is None else (found.pin[0], log.unpack_state(found.pin[1], recipe))
         self.watch = Watch.restored(found.watch, recipe)
         self.logged = None
@@ -819,6 +820,14 @@ def without_queries(state: State) -> State:
     return with_remembered(state, {name: each for name, each in known.items() if not name.startswith("queries_")})
 
 
+def _recalled(state: State, queries: Memory, number: int) -> State:
+    """Return the state of a checkpoint with the records of its queries."""
+    own: Memory = without_queries(state).memory.get("remember", {})
+    if not np.array_equal(own.get("lists", ()), queries["lists"]):
+        raise StoreCorrupt(f"the memory of queries does not belong to the checkpoint at event {number}")
+    return with_remembered(state, {**queries, **own})
+
+
 def with_remembered(state: State, known: Memory) -> State:
     """Return a state that remembers something else of queries."""
     return replace(state, memory={**state.memory, "remember": known})
@@ -845,6 +854,8 @@ def _description(control: log.Control) -> str:
     if control.action == "change" and control.change is not None:
         given, fit = ", ".join(control.change.read().given), control.fit
         return given if fit is None else f"{given}: {fit.share:.1%} of pairs keep their order"
+    if control.action == "forget":  # without its text, which is to be forgotten
+        return "a query" if control.query else "a document, in all queries" if control.document else "all queries"
     if control.action == "label":
         return f"version {control.version}: {control.label or 'no label any more'}"
     if control.version is not None:

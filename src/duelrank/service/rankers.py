@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -21,9 +22,11 @@ from duelrank.service.definition import Definition
 from duelrank.service.intake import DocumentReader, FeedbackTroubles
 from duelrank.service.machine import LearnedStep, Machine, OpenImpression, Status, Tally, without_queries
 from duelrank.service.settings import Observer
-from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
+from duelrank.storage import Event, EventLog, SnapshotInfo, Storage, StoredSnapshot
 
 logger = logging.getLogger("duelrank.service")
+
+T = TypeVar("T")
 
 #: Which older versions are kept: the first of each period, up to an age, both in seconds. One per minute for an hour, one per
 #: hour for a day, one per day for a month.
@@ -225,15 +228,25 @@ class MemoryStore:
 
     def load(self, up_to: int | None = None) -> tuple[Memory, int]:
         """Return the memory, as far as it was saved up to an event, and the number of the last event that it covers."""
-        full = [number for number in self._full() if up_to is None or number <= up_to]
-        memory = self._remember.start()
-        return self._changed(
-            self._added(memory, log.MEMORY, full[-1]) if full else memory, full[-1] if full else 0, up_to
-        )
+        return self._changed(*self._newest_full(up_to), up_to)
 
     def follow(self, memory: Memory, after: int) -> tuple[Memory, int]:
         """Return a memory that covers the events up to ``after`` with the changes since then; a new one if they are gone."""
-        return self.load() if not memory or min(self._full(), default=0) > after else self._changed(memory, after)
+        while True:
+            begin = self._newest_full() if not memory or self._gone(after) else (memory, after)
+            found = self._changed(*begin)
+            if not self._gone(begin[1]):
+                return found
+            memory = {}  # the leader has removed changes while they were read
+
+    def _gone(self, after: int) -> bool:
+        """Whether changes after an event may have been removed, because a full memory has them."""
+        return min(self._full(), default=0) > after
+
+    def _newest_full(self, up_to: int | None = None) -> tuple[Memory, int]:
+        start = self._remember.start()
+        number = max((number for number in self._full() if up_to is None or number <= up_to), default=0)
+        return (self._added(start, log.MEMORY, number) if number else start), number
 
     def _full(self) -> list[int]:
         return [info.number for info in self._snapshots.list(self._name, log.MEMORY)]
@@ -246,7 +259,7 @@ class MemoryStore:
 
     def _added(self, memory: Memory, kind: str, number: int) -> Memory:
         found = self._snapshots.load(self._name, kind, number)
-        if found is None:  # a full one has replaced it meanwhile
+        if found is None:  # a full one has replaced it meanwhile, which the caller finds out
             return memory
         stored = log.unpack(found.body, StoredMemory)
         table, records = self._remember.table, np.frombuffer(stored.records, "<i8").astype(np.int64)
@@ -261,13 +274,6 @@ class MemoryStore:
             changes = [info.number for info in self._snapshots.list(self._name, log.MEMORY_CHANGES)]
             self._snapshots.prune(self._name, log.MEMORY, 1, [number for number in full if number >= first])
             self._snapshots.prune(self._name, log.MEMORY_CHANGES, 1, [each for each in changes if each > first])
-
-
-def restored(machine: Machine, storage: Storage, checkpoint: bytes) -> None:
-    """Let a machine continue from a checkpoint, with the memory of queries that belongs to it."""
-    machine.restore(checkpoint)
-    if (remember := machine.definition.remember) is not None:
-        machine.recall(MemoryStore(storage, remember, machine.definition.spec.name).load(machine.number)[0])
 
 
 def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
@@ -287,15 +293,36 @@ def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
 
 def newest_checkpoint(storage: Storage, name: str) -> bytes | None:
     """Return the newest intact checkpoint of a ranker; raise if all are damaged and events were dropped."""
+    return _newest_intact(storage, name, lambda found: found.body)
+
+
+def restore_newest(machine: Machine, storage: Storage) -> bool:
+    """Let a machine continue from its newest intact checkpoint; return whether there is one."""
+    name, before = machine.definition.spec.name, machine.number
+    found = _newest_intact(storage, name, lambda found: restore_from(machine, storage, found))
+    if found is None and machine.number != before:
+        raise StoreCorrupt(f"no checkpoint of {name!r} can be read")
+    return found is not None
+
+
+def restore_from(machine: Machine, storage: Storage, found: StoredSnapshot) -> int:
+    """Let a machine continue from a checkpoint, with the memory of queries that belongs to it; return its number."""
+    remember, name = machine.definition.remember, machine.definition.spec.name
+    queries = None if remember is None else MemoryStore(storage, remember, name).load(found.number)[0]
+    machine.restore(found.body, queries)
+    return machine.number
+
+
+def _newest_intact(storage: Storage, name: str, read: Callable[[StoredSnapshot], T]) -> T | None:
+    """Return what is read from the newest checkpoint that can be read."""
     damage: StoreCorrupt | None = None
     for info in reversed(storage.snapshots.list(name, log.CHECKPOINT)):
         try:
             found = storage.snapshots.load(name, log.CHECKPOINT, info.number)
+            if found is not None:
+                return read(found)
         except StoreCorrupt as error:
             damage = error
-        else:
-            if found is not None:
-                return found.body
     if damage is not None and storage.log.dropped(name) > 0:
         raise damage
     return None

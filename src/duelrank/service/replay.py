@@ -12,7 +12,7 @@ from duelrank.service import log
 from duelrank.service.definition import Definition
 from duelrank.service.history import block_kind
 from duelrank.service.machine import Machine, history_since
-from duelrank.service.rankers import MemoryStore, VersionStore, new_events, restored
+from duelrank.service.rankers import MemoryStore, VersionStore, new_events, restore_from
 from duelrank.storage import Event, Storage
 
 #: Counts of a machine that a result repeats.
@@ -114,7 +114,7 @@ class _Replay:
             raise StoreCorrupt(
                 f"features of {self._name!r} were dropped up to event {dropped}, and there is no checkpoint to begin from"
             )
-        restored(self._machine, self._storage, found.body)
+        restore_from(self._machine, self._storage, found)
         return found.number
 
     def run(self) -> Replayed:

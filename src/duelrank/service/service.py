@@ -281,7 +281,10 @@ class Service:
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
-        shares, query = (version.learned_share, version.imitates), intake.remembered_query(request, self.settings)
+        shares, query = (
+            (version.learned_share, version.imitates),
+            intake.stored_query(request, self.settings, definition),
+        )
         boosts = definition.boosts(remembered, id, query, ids) if query else NO_BOOSTS
         order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares, boosts)
         frozen = version.frozen and kind == GREEDY
@@ -572,8 +575,8 @@ class Service:
             raise _no_version(name, version)
         return await self._control(ranker, _use_version(action, found, definition))
 
-    def memory(self, name: str, query: str = "", limit: int = MAX_REMEMBERED) -> schema.MemoryInfo:
-        """Return what a ranker remembers of a query, in its remembered form; or of those with the largest effect."""
+    def memory(self, name: str, query: str | None = None, limit: int = MAX_REMEMBERED) -> schema.MemoryInfo:
+        """Return what a ranker remembers of a query, in its remembered form; or without one, of those with the largest effect."""
         return views.memory_info(self._readable_ranker(name), query, whole_number("limit", limit, 1, MAX_REMEMBERED))
 
     async def forget(self, name: str, query: str = "", document: str = "") -> schema.RankerInfo:

@@ -10,7 +10,7 @@ from duelrank.core.types import Features, State
 from duelrank.service.follower import RETRY_SECONDS, Background
 from duelrank.service.log import CHECKPOINT, PUBLISHED, ListReader, StoredImpression
 from duelrank.service.machine import Machine
-from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, newest_checkpoint, restored
+from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, restore_newest
 from duelrank.service.settings import Settings
 from duelrank.storage import Storage
 
@@ -101,8 +101,7 @@ class Viewer(Background):
 
         machine = Machine(ranker.created, fetch_impression, load_state, fetch_features=fetch_features)
         followed = _Followed(ranker.created.number, machine, lists)
-        if (body := newest_checkpoint(self._storage, name)) is not None:
-            restored(machine, self._storage, body)
+        if restore_newest(machine, self._storage):
             followed.since = machine.number
         newest = versions.load()
         if newest is not None and newest.version <= machine.version:

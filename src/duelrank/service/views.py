@@ -75,6 +75,7 @@ def ranker_info(ranker: Ranker) -> schema.RankerInfo:
         "pinned": None if version.pin is None else version.pin[0],
         "warnings": tuple(_warnings(ranker, status)),
         "imitated": status.imitated,
+        "remembers": ranker.created.remember is not None,
     }
     fields = msgspec.structs.asdict(version.definition.spec) | msgspec.structs.asdict(status.tally) | own
     return msgspec.convert(fields, schema.RankerInfo, from_attributes=True)
@@ -148,8 +149,8 @@ def _scored_answer(id: str, body: log.StoredImpression, version: Version, raw: F
 # Memory of queries
 
 
-def memory_info(ranker: Ranker, query: str, limit: int) -> schema.MemoryInfo:
-    """Return what a ranker remembers of a query, or of those with the largest effect."""
+def memory_info(ranker: Ranker, query: str | None, limit: int) -> schema.MemoryInfo:
+    """Return what a ranker remembers of a query, or without one, of those with the largest effect."""
     name, remember, memory = ranker.name, ranker.created.remember, ranker.remembered
     if remember is None:
         raise InvalidValue(
@@ -160,10 +161,10 @@ def memory_info(ranker: Ranker, query: str, limit: int) -> schema.MemoryInfo:
     rate, n_documents, effects = click_rate(memory), 0, list[tuple[float, int, NDArray[np.int64]]]()
     for _, lists, model in remember.table.models(memory):
         n_documents += int(model[0])
-        if not query:
+        if query is None:
             boosts = remember.boosts_of(model, rate, model[1 : 1 + int(model[0])])
             effects.append((float(np.abs(boosts).max(initial=0.0)), lists, model))
-    if query:
+    if query is not None:
         model, lists = remember.table.read(memory, query)
         found = [(lists, model)] if lists else []
     else:
@@ -663,11 +664,13 @@ def _version_ranking(
     definition = definition.represented_as(version.definition)
     state = definition.carry(version.state, version.definition.spec.features)
     boosts = body.known_boosts
-    scores = (
-        definition.algorithm.scores(state, raw, np.array([0, len(raw)])) + (boosts if boosts.size else 0.0)
-    ).tolist()
+    added = (boosts if boosts.size else np.zeros(len(raw))).tolist()
+    scores = definition.algorithm.scores(state, raw, np.array([0, len(raw)])).tolist()
     names = {document: f"#{document + 1}" for document in range(len(raw))}
     names |= dict(zip(body.order, body.shown, strict=True))
     order = definition.best(state, id, raw, boosts)
-    ranking = [schema.RankedDocument(names[each], place, scores[each]) for place, each in enumerate(order, 1)]
+    ranking = [
+        schema.RankedDocument(names[each], place, scores[each] + added[each], memory=added[each] or None)
+        for place, each in enumerate(order, 1)
+    ]
     return schema.VersionRanking(version.version, ranking)

@@ -37,6 +37,7 @@ from duelrank.service.http.schema import (
     ImpressionInfo,
     Invalid,
     LastStep,
+    MemoryInfo,
     Model,
     ModelCurves,
     Overview,
@@ -45,6 +46,8 @@ from duelrank.service.http.schema import (
     RankerInfo,
     RankerSpec,
     RankRequest,
+    RememberedDocument,
+    RememberedQuery,
     StepDocument,
     VersionInfo,
     VersionRanking,
@@ -210,6 +213,16 @@ class FakeService(Service):
 
     def weights(self, name: str, version: int | None = None) -> Model:
         return model_answer(self.model(name, version))
+
+    def memory(self, name: str, query: str = "", limit: int = 100) -> MemoryInfo:
+        if "remember" not in self.ranker(name).algorithm:
+            raise InvalidValue(f"{name!r} does not remember queries")
+        document = RememberedDocument("d1", 3.0, 4.5, 0.75)
+        return MemoryInfo(name, 1, 1, 96, 0.25, [RememberedQuery(query or "red shoes", 5, 0.75, [document])][:limit])
+
+    async def forget(self, name: str, query: str = "", document: str = "") -> RankerInfo:
+        self.memory(name, query)
+        return self.ranker(name)
 
     def history(self, name: str, step: Any = "minute", start: float | None = None, end: float | None = None) -> History:
         self.ranker(name)

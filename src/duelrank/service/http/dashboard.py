@@ -52,6 +52,7 @@ _TYPES = {
     "dashboard.css": _STYLE,
     "charts.js": _SCRIPT,
     "panels.js": _SCRIPT,
+    "memory.js": _SCRIPT,
     "dashboard.js": _SCRIPT,
     "uplot.min.css": _STYLE,
     "uplot.min.js": _SCRIPT,

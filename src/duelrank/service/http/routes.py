@@ -454,7 +454,8 @@ async def memory(call: Call) -> schema.MemoryInfo:
 
     Without a query, those queries are shown in which the memory has the largest effect.
     """
-    query = remembered_query(call.query, call.service.settings)
+    asked = call.query.query is not None or call.query.query_key is not None
+    query = remembered_query(call.query, call.service.settings) if asked else None
     return await asyncio.to_thread(call.service.memory, call.name, query, call.query.limit)
 
 
@@ -599,6 +600,11 @@ _GUARDED = {
     "features": ["bm25", "rating", "price"],
     "guard": {"share": 0.2, "on_alarm": "baseline", "promote": [0.5, 1.0]},
 }
+_REMEMBERING = {
+    "name": "remembering",
+    "algorithm": "remember >> wmgd-dsp",
+    "features": ["bm25", "rating", "price"],
+}
 _RANK = {
     "an impression": {
         "impression_id": "i1",
@@ -680,7 +686,12 @@ OPERATIONS = (
         handle=create,
         needs="admin",
         takes=schema.RankerSpec,
-        examples={"a ranker that learns": _SPEC, "a shadow": _SHADOW, "a guarded ranker": _GUARDED},
+        examples={
+            "a ranker that learns": _SPEC,
+            "a shadow": _SHADOW,
+            "a guarded ranker": _GUARDED,
+            "a ranker that remembers queries": _REMEMBERING,
+        },
         answers=schema.RankerInfo,
         statuses=(200, 201),
         raises=(

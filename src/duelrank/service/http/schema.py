@@ -185,7 +185,8 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     impressions; of logged lists of other systems that it has learned from (``backfilled``), and that arrived too late for that
     (``unused``); of lists, of a log or in the client's order, that it has imitated, at most ``imitate`` (``imitated``); the version
     that a shadow serves (``pinned``), None if it serves the client's own order. Counts are at most two seconds old, in every
-    process. ``warnings`` are messages for the operator. ``fit`` is in the answer to a change of the representation only.
+    process. ``remembers`` is whether it remembers what the users of each query chose. ``warnings`` are messages for the operator.
+    ``fit`` is in the answer to a change of the representation only.
 
     Reasons to skip a list are its kind, "guard", "baseline" or "greedy" (see `RankAnswer`); "frozen", learning was stopped by an
     operator; "alarm", it was stopped by the guard; and "old", the list was made before a change of features, representation or
@@ -209,6 +210,7 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     imitated: int = 0
     fit: Fit | None = None
+    remembers: bool = False
 
 
 class Document(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -857,7 +859,7 @@ class ImpressionInfo(msgspec.Struct, frozen=True):
 
 
 class VersionRanking(msgspec.Struct, frozen=True):
-    """The ranking of an impression by one version, with scores."""
+    """The ranking of an impression by one version, with scores, and what the memory of its query had added to them then."""
 
     model_version: int
     ranking: list[RankedDocument]

@@ -1,4 +1,4 @@
-// Words, numbers, small parts of the page, and charts over time with marks; used by panels.js and dashboard.js.
+// Words, numbers, small parts of the page, and charts over time with marks; used by panels.js, memory.js and dashboard.js.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -42,7 +42,7 @@ function setText(id, text) {
 /** The letters and colours of what happened, the most important first. */
 const MARKS = {
   alarm: ["A", "--bad"], rollback: ["B", "--warn"], freeze: ["F", "--c6"], resume: ["R", "--good"], promote: ["P", "--c4"],
-  start: ["S", "--c8"], pin: ["V", "--c8"], unpin: ["V", "--c8"], change: ["C", "--c8"], label: ["L", "--c8"],
+  start: ["S", "--c8"], pin: ["V", "--c8"], unpin: ["V", "--c8"], change: ["C", "--c8"], label: ["L", "--c8"], forget: ["M", "--c8"],
 };
 const MARK_WORDS = { start: "restart", promote: "promotion", pin: "pin", unpin: "unpin" };
 const LEAST_STEPS = 10; // of an axis over time, also where there are fewer yet

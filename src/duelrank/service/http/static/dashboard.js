@@ -99,6 +99,7 @@ function go(to, said) {
   name = to;
   lists = [];
   info = guard = hist = null;
+  forgetMemory();
   $("others").hidden = true; // until this ranker's stream says which the others are
   if ($("ask").open) $("ask").close();
   open(said);
@@ -115,6 +116,7 @@ async function openRanker(asked) {
   follow(asked);
   readLists();
   readCurves();
+  readMemory();
 }
 
 /** Say that the ranker is not there (any more), and show the others. */
@@ -345,6 +347,7 @@ function note(live) {
     readCurves();
     if (!lists.length) readLists();
   }
+  followMemory(before !== info.model_version);
 }
 
 /** Say that other rankers have an alarm. */
@@ -366,16 +369,28 @@ const QUESTIONS = {
     : "It explores and learns again.", "Resume"],
   rollback: (alarm) => ["Roll back?", "The weights of an earlier version become a new version. What was learned since is not served any more; the log keeps it."
     + (alarm ? " The alarm stays: resume afterwards, so that this version is shown and learns." : ""), "Roll back"],
+  "forget-query": (alarm, query) => ["Forget this query?", `What the users of “${query}” chose has no effect any more, until they choose again. The weights stay.`, "Forget"],
+  "forget-document": (alarm, document) => ["Forget this document?", `Clicks and views of ${document} are forgotten in all queries, as if it had never been shown. The weights stay.`, "Forget"],
+};
+/** What each action sends; rollback sends the version that is chosen in the dialog. */
+const SENT = {
+  freeze: () => post(of("/freeze")),
+  resume: () => post(of("/resume")),
+  rollback: () => post(of("/rollback"), { version: Number($("ask-select").value) }),
+  "forget-query": (query) => request(of(`/memory?${new URLSearchParams({ query_key: query })}`), { method: "DELETE" }),
+  "forget-document": (document) => request(of(`/memory?${new URLSearchParams({ document })}`), { method: "DELETE" }),
 };
 
-async function ask(action) {
-  const [title, text, yes] = QUESTIONS[action](guard?.state === "alarm");
+/** Ask before an action; `about` is what it is about: a query or a document. */
+async function ask(action, about = "") {
+  const [title, text, yes] = QUESTIONS[action](guard?.state === "alarm", about);
   setText("ask-title", title);
   setText("ask-text", text);
   setText("ask-yes", yes);
   $("ask-error").hidden = $("ask-key").hidden = true;
   $("ask-version").hidden = action !== "rollback";
   $("ask").dataset.action = action;
+  ask.about = about;
   $("ask").showModal();
   if (action === "rollback") await offerVersions();
 }
@@ -421,7 +436,7 @@ async function answered(event) {
     }
   }
   $("ask-yes").disabled = true;
-  const done = await tryAsAdmin(() => post(of(`/${action}`), action === "rollback" ? { version: Number($("ask-select").value) } : undefined));
+  const done = await tryAsAdmin(() => SENT[action](ask.about));
   $("ask-yes").disabled = false;
   if (!done) return;
   $("ask").close();
@@ -429,6 +444,7 @@ async function answered(event) {
     await readAll(asked);
     readLists();
     readCurves();
+    readMemory();
   } catch (error) {
     say(error.message);
   }
@@ -464,6 +480,8 @@ function start() {
   for (const id of ["impression", "one", "other"]) $(id).onchange = showComparison;
   $("compare-form").onsubmit = (event) => event.preventDefault();
   $("refresh-lists").onclick = readLists;
+  $("memory-form").onsubmit = lookUp;
+  if (!readOnly) $("forget-query").onclick = () => ask("forget-query", memory.chosen);
   matchMedia("(prefers-color-scheme: dark)").onchange = () => {
     [...charts.keys()].forEach(clear);
     if (hist) show();

@@ -141,6 +141,7 @@ function showHead() {
   $("freeze").disabled = info.frozen;
   $("resume").disabled = !info.frozen;
   $("resume").hidden = $("rollback").hidden = raised; // the banner has them
+  $("memory").hidden = !info.remembers;
   setText("tile-lists", short(info.impressions));
   setText("tile-learned", short(info.learned));
   setText("tile-version", short(info.model_version));
@@ -498,6 +499,7 @@ function showRanking(side, ranked, elsewhere, clicked, length, way) {
     const item = element("li", null, moved > 0 ? "up" : moved < 0 ? "down" : "");
     const name = element("span", each.id, "id");
     if (clicked.has(each.id)) name.append(element("span", "clicked", "tag"));
+    if (each.memory) name.append(memoryTag(each.memory));
     const move = element("span", moved ? `${moved > 0 ? "▲" : "▼"} ${Math.abs(moved)}` : way > 0 ? "·" : "", "move");
     if (moved) move.setAttribute("aria-label", `${Math.abs(moved)} places ${moved > 0 ? "up" : "down"}`);
     item.append(element("span", String(each.position)), name, element("span", decimal(each.score), "score"), move);
