@@ -323,9 +323,11 @@ class _Before(NamedTuple):
 class Remembered(Algorithm):
     """Run an algorithm with a memory of each query, which boosts documents; written ``remember(strength=3) >> mgd-dsp``.
 
-    The boosts are added to the scores of every ranker that the algorithm compares. An algorithm that learns from pairs adds them to
-    both documents of a pair: it learns by its weights only what the memory does not explain, so the weights for other queries do
-    not suffer. The weights are those of the algorithm; a query that was never seen is ranked by them alone.
+    The boosts are added to the scores of every ranker that makes a list. An algorithm that learns from pairs adds them to both
+    documents of a pair: it learns by its weights only what the memory does not explain, so that the weights for other queries
+    suffer less; `PairRank` does not. A dueling bandit compares candidates without boosts if its multileaver can judge any list;
+    with `TeamDraft`, as in `NSGD`, it cannot, and learns little about other queries. The weights are those of the algorithm; a
+    query that was never seen is ranked by them alone.
 
     Parameters
     ----------

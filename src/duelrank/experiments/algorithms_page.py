@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 
-from duelrank.algorithms import Algorithm, Projected, Represented
+from duelrank.algorithms import Algorithm, Projected, Remember, Represented
 from duelrank.core.errors import InvalidValue
 from duelrank.core.registry import Part, aliases, classes, spell, walk
 from duelrank.exploration import Exploration
@@ -28,6 +28,7 @@ _STAGES: dict[str, type[Part]] = {
     "Examinations": Examination,
     "Updates": Update,
     "Scorers": Scorer,
+    "Memories": Remember,
 }
 _OPENING = """# Algorithms and their parts
 
