@@ -9,7 +9,7 @@ import numpy as np
 
 from duelrank.algorithms import Algorithm, LogPairs, Represented
 from duelrank.core.errors import InvalidRecipe
-from duelrank.core.memory import replaced
+from duelrank.core.memory import completed, lasting, replaced
 from duelrank.core.randomness import stream as named_stream
 from duelrank.core.registry import spell
 from duelrank.core.types import Feedback, Memory, Query, Ranking, State, Stream, Weights, frozen
@@ -127,12 +127,14 @@ class LogLearner:
         """Return the ranker's state with the weights and the representation that were learned from the log.
 
         The norm of the weights grows with the number of lists in the log, up to `LENGTH`, and is at least that of the ranker's
-        weights. The counts of the ranker do not change, nor does the memory of its parts, unless its columns changed. A log
-        without a pair of a click and a skip does not change the weights.
+        weights. The counts of the ranker do not change, nor does the memory of its parts, unless its columns changed; what it
+        remembers of queries stays in any case. A log without a pair of a click and a skip does not change the weights.
         """
         seen = _seen(logged)
         same = same_knots(_seen(state).get("representation", {}), seen.get("representation", {}))
-        memory = state.memory if same else self._fresh(len(logged.weights))
+        memory = state.memory
+        if not same:
+            memory = completed(lasting(memory, self._ranker), self._fresh(len(logged.weights)))
         weights = self._ranker.allowed(logged.weights)
         if logged.updates:
             trusted = LENGTH * min(1.0, math.sqrt(logged.updates / ENOUGH))

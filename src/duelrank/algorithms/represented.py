@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.core.errors import InvalidRecipe, InvalidValue
-from duelrank.core.memory import replaced
+from duelrank.core.memory import completed, lasting, replaced
 from duelrank.core.registry import register, spell, walk
 from duelrank.core.types import (
     Features,
@@ -172,7 +172,10 @@ class Represented(Algorithm):
     def _learn_there(
         self, own: State, inner: Impression, feedback: Feedback, stream: Stream, made: Memory, seen: Memory
     ) -> State:
-        """Learn with the knots of the list, and convert the change of the weights to the current knots."""
+        """Learn with the knots of the list, and convert the change of the weights to the current knots.
+
+        Of the memory of the base only what does not depend on columns is learned, such as what users of a query chose.
+        """
         there = self._there(own, made, seen, stream)
         after = self.base.learn(there, inner, feedback, stream)
         weights = own.weights
@@ -180,7 +183,8 @@ class Represented(Algorithm):
             change = after.weights - there.weights
             change.flags.writeable = False  # as all weights: kernels are compiled for each kind of array
             weights = frozen(weights + self.representation.carry(change, made, seen))
-        return State(weights, after.step, after.updates, own.memory)
+        kept = lasting(after.memory, self.base)
+        return State(weights, after.step, after.updates, completed(kept, own.memory) if kept else own.memory)
 
     def _there(self, own: State, made: Memory, seen: Memory, stream: Stream) -> State:
         """Return the state of the base with the knots of the list."""

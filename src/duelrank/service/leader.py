@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -453,6 +454,8 @@ class Term:
         machine = Machine(ranker.created, lists.impression, versions.state, fetch_features=lists.features)
         restore_newest(machine, self._storage)
         progress = RankerProgress(ranker.created, machine, lists, self._clock.monotonic())
+        if any(info.number > machine.number for info in self._storage.snapshots.list(name, log.CHECKPOINT)):
+            progress.memory_bytes = sys.maxsize  # something is damaged: save the whole memory of queries soon
         time = ranker.created.created
         announced = self._storage.snapshots.load(name, log.LAST_ANNOUNCED)
         for event in new_events(self._storage.log, name, machine, last, lists):
