@@ -451,6 +451,30 @@ class TestStore:
         assert lived(storage, kit, again) == before
         kit.verified(storage)
 
+    def test_what_is_forgotten_leaves_the_disk(self, storage, kit):
+        def on_disk(kind):
+            found = [storage.snapshots.load("shop", kind, info.number) for info in storage.snapshots.list("shop", kind)]
+            return any(b"a secret" in each.body for each in found)
+
+        async def life(service):
+            await visit(service, kit, range(5), "a secret")
+            await settled(kit, service, 5)
+            term = service._background._term
+            term._tidied = -1e9
+            await kit.rounds(service)
+            assert on_disk(log.MEMORY_CHANGES)
+            await service.forget("shop", "a secret")
+            for number in range(5, 10):  # each time a checkpoint, of which the oldest go
+                await visit(service, kit, [number])
+                await settled(kit, service, number + 1)
+                term._tidied = -1e9
+                await kit.rounds(service)
+
+        lived(storage, kit, life)
+        assert not on_disk(log.MEMORY_CHANGES)
+        assert not on_disk(log.MEMORY)
+        kit.verified(storage)
+
     def test_who_lags_behind_what_was_removed_reads_all_again(self, storage, kit):
         remember = Definition(kit.spec(algorithm=RECIPE), 0.0).remember
         store = MemoryStore(storage, remember, "shop")
