@@ -39,6 +39,15 @@ class TestJoin:
         assert found == LoggedImpression("q1", table(1, 2, 3, ids="abc"), ["b"])
         assert (history.counts.lists, history.counts.complete, history.counts.matched) == (1, 1, 1)
 
+    @pytest.mark.parametrize(
+        ("text", "wanted", "sent"),
+        [("Red Shoes", True, "Red Shoes"), ("Red Shoes", False, None), ({"q": 1}, True, None), (None, True, None)],
+    )
+    def test_the_text_of_the_query_is_sent_if_it_is_wanted(self, read, text, wanted, sent):
+        log = Log([query("q1", ["a"], user_query=text)], [event("q1", document="a")], three("a"))
+        (found,), _ = read(log, with_queries=wanted)
+        assert found.query == sent
+
     def test_whatever_the_order_of_the_files(self, read):
         log = generated(50)
         found, history = read(log)

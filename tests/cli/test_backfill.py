@@ -98,6 +98,22 @@ class TestStore:
         assert weights[NAMES.index("rating")] > weights[NAMES.index("price")], "users clicked what was rated best"
         assert cli("replay", store, "--verify").exit_code == 0
 
+    def test_the_texts_of_queries_fill_the_memory_of_a_ranker_that_remembers(self, cli_json, tmp_path, files):
+        remembering = RankerSpec("shop", "remember >> wmgd-dsp", NAMES, representation="raw")
+        store = made(tmp_path / "remembering.db", remembering)
+        cli_json("backfill", store, "shop", *files)
+
+        async def look():
+            with open_storage(f"sqlite:///{store}") as storage:
+                service = Service(storage)
+                await service.start()
+                await service.wait_ready()
+                found = service.memory("shop")
+                await service.stop()
+            return found
+
+        assert [(each.query, each.lists) for each in asyncio.run(look()).remembered] == [("shoes", LISTS)]
+
     def test_again_nothing_happens(self, cli_json, store, files):
         cli_json("backfill", store, "shop", *files)
         before = ranker(store)[1].tolist()

@@ -164,10 +164,19 @@ def fingerprint(content: Any) -> str:
 
 
 class UbiQuery(msgspec.Struct, frozen=True):
-    """A query of User Behavior Insights 1.3.0: ``query_response_hit_ids`` are the ids of the shown documents, in order."""
+    """A query of User Behavior Insights 1.3.0: ``query_response_hit_ids`` are the ids of the shown documents, in order.
+
+    ``user_query`` is what the user has typed; some systems log other things there, which are no reason to refuse the list.
+    """
 
     query_id: Id
     query_response_hit_ids: list[Id] | None = None
+    user_query: Any = None
+
+    @property
+    def text(self) -> str | None:
+        """What the user has typed, None if that is not known."""
+        return self.user_query if isinstance(self.user_query, str) else None
 
 
 @dataclass
@@ -231,6 +240,8 @@ class UbiLog:
         Maximum number of unreadable records.
     precision
         Precision in which the ranker stores features.
+    with_queries
+        Whether lists have the text of their query, for a ranker that remembers queries.
     """
 
     queries: Sequence[str]
@@ -242,6 +253,7 @@ class UbiLog:
     ignore: Collection[str] = ()
     max_errors: int = 100
     precision: Precision = "float64"
+    with_queries: bool = False
     counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
@@ -259,8 +271,8 @@ class UbiLog:
                 found.add_events(self._read(self.events, progress, sources, self._event))
             found.finish()
             with bar("reading queries") as progress:
-                for id, hits in self._read(self.queries, progress, sources, self._query):
-                    logged = self._joined(id, hits, found)
+                for query in self._read(self.queries, progress, sources, self._query):
+                    logged = self._joined(query, found)
                     if logged is not None:
                         yield logged
 
@@ -299,14 +311,12 @@ class UbiLog:
         self.counts.events += 1
         return id_text(event.query_id), action
 
-    def _query(self, source: dict[str, Any]) -> tuple[str, list[str]] | None:
-        if "action_name" in source:
-            return None  # an event
-        query = msgspec.convert(source, UbiQuery)
-        return id_text(query.query_id), [id_text(id) for id in query.query_response_hit_ids or ()]
+    def _query(self, source: dict[str, Any]) -> UbiQuery | None:
+        return None if "action_name" in source else msgspec.convert(source, UbiQuery)  # else an event
 
-    def _joined(self, id: str, hits: list[str], found: Workspace) -> LoggedImpression | None:
+    def _joined(self, query: UbiQuery, found: Workspace) -> LoggedImpression | None:
         """Return a list with its features and actions, or None if nothing can be learned from it."""
+        id, hits = id_text(query.query_id), [id_text(id) for id in query.query_response_hit_ids or ()]
         counts, events = self.counts, found.actions(id)
         counts.lists += 1
         counts.matched += len(events)
@@ -326,7 +336,8 @@ class UbiLog:
         ids = [*shown, *(each for each in hits[len(shown) :] if each in features)]
         table = DocumentTable(ids, b"".join(features[each] for each in ids), self.precision)
         clicks, others = actions.pop("click", []), actions
-        return LoggedImpression(id, table, clicks, others, examined, len(shown) if len(shown) < len(ids) else None)
+        n_shown = len(shown) if len(shown) < len(ids) else None
+        return LoggedImpression(id, table, clicks, others, examined, n_shown, query.text if self.with_queries else None)
 
     def _by_action(self, events: list[UserAction], shown: list[str]) -> tuple[dict[str, list[str]], int | None]:
         """Return the documents of a list by action, and the viewing depth."""

@@ -176,7 +176,10 @@ class Represented(Algorithm):
     def _learn_there(
         self, own: State, inner: Impression, feedback: Feedback, stream: Stream, made: Memory, seen: Memory
     ) -> State:
-        """Learn with the knots of the list, and convert the change of the weights to the current knots."""
+        """Learn with the knots of the list, and convert the change of the weights to the current knots.
+
+        Of the memory of the base only what does not depend on columns is learned, such as what users of a query chose.
+        """
         there = self._there(own, made, seen, stream)
         after = self.base.learn(there, inner, feedback, stream)
         weights = own.weights

@@ -23,6 +23,7 @@ from duelrank.cli import (
     guard,
     info,
     listing,
+    memory,
     play,
     rankers,
     reproduce,
@@ -171,6 +172,8 @@ app.command("dashboard")(serve.dashboard)
 app.command("guard")(guard.guard)
 app.command("replay")(store.replay)
 app.command("backfill")(backfill.backfill)
+app.command("memory")(memory.memory)
+app.command("forget")(memory.forget)
 app.command("info")(info.info)
 app.command("compile")(compile.compile_)
 app.add_typer(data.app, name="data")

@@ -86,7 +86,8 @@ def backfill(
     with _target(place, name, api_key, dry_run) as target:
         info = target.info
         names, actions, ignore = info.features, list(info.actions), ignore or []
-        log = UbiLog(queries, events, features, names, actions, length, ignore, max_errors, info.precision)
+        options = (length, ignore, max_errors, info.precision, _remembers(info.algorithm))
+        log = UbiLog(queries, events, features, names, actions, *options)
         with _progress_on_error(result):
             if dry_run:
                 for _ in log.lists(bytes_bar):
@@ -99,6 +100,19 @@ def backfill(
         print_json(_as_json(log, result))
     else:
         _print(log, result, dry_run)
+
+
+def _remembers(algorithm: str) -> bool:
+    """Whether an algorithm remembers queries: only then their texts are sent."""
+    from duelrank.algorithms.remembered import Remember
+    from duelrank.core.errors import DuelrankError
+    from duelrank.core.grammar import parse
+    from duelrank.core.registry import walk
+
+    try:
+        return any(isinstance(part, Remember) for _, part in walk(parse(algorithm)))
+    except DuelrankError:  # such as an algorithm of an extension that only the service has
+        return False
 
 
 @contextmanager

@@ -61,6 +61,20 @@ MaxOpenOption = Annotated[int, typer.Option("--max-open", min=1, help="Maximum n
 DocumentsOption = Annotated[
     int, typer.Option("--max-documents", min=1, help="Maximum number of documents in a request.")
 ]
+RememberQueriesOption = Annotated[
+    int,
+    typer.Option(
+        "--remember-queries", min=1, help="Maximum number of queries that the algorithm of a ranker may remember."
+    ),
+]
+RememberDocumentsOption = Annotated[
+    int,
+    typer.Option(
+        "--remember-documents",
+        min=1,
+        help="Maximum number of documents of a query that the algorithm of a ranker may remember.",
+    ),
+]
 BodyOption = Annotated[int, typer.Option("--max-body", min=1, help="Maximum size of a request in bytes.")]
 RequestsOption = Annotated[int, typer.Option("--max-requests", min=1, help="Maximum number of concurrent requests.")]
 RateOption = Annotated[
@@ -111,6 +125,8 @@ def serve(
     keep_versions: VersionsOption = 20,
     max_open: MaxOpenOption = 100_000,
     max_documents: DocumentsOption = 1000,
+    remember_queries: RememberQueriesOption = 100_000,
+    remember_documents: RememberDocumentsOption = 100,
     max_body: BodyOption = 8 << 20,
     max_requests: RequestsOption = 1000,
     rate: RateOption = 1000.0,
@@ -133,6 +149,8 @@ def serve(
         keep_versions=keep_versions,
         max_open=max_open,
         max_documents=max_documents,
+        remember_queries=remember_queries,
+        remember_documents=remember_documents,
         webhook=_webhook(webhook, allow_private_webhooks),
         private_webhooks=allow_private_webhooks,
     )

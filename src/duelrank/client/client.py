@@ -355,6 +355,20 @@ class _BaseClient:
         return Call("GET", _path(name, "memory"), answer(MemoryInfo), query=asked)
 
     @_method(
+        format="Format of a search engine: ``'solr'``, ``'elasticsearch'``, ``'opensearch'`` or ``'json'``.",
+        queries="Maximum number of queries, those with the most views.",
+        evidence="Least number of clicks on a document.",
+        documents="Maximum number of documents of a query.",
+    )
+    def export_memory(
+        self, name: str, format: str = "json", queries: int = 100, evidence: float = 10.0, documents: int = 3
+    ) -> Call[bytes]:
+        """Return the documents that users of queries chose, in the format of a search engine that shows them first."""
+        asked: dict[str, QueryValue] = {"format": format, "queries": queries, "evidence": evidence}
+        path = _path(name, "memory", "export")
+        return Call("GET", path, lambda response: response.content, query=asked | {"documents": documents})
+
+    @_method(
         query="Text of a query to forget.",
         query_key="Key of a query to forget.",
         document="Id of a document to forget in all queries.",

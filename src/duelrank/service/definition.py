@@ -332,11 +332,14 @@ class Definition:
     def check_limits(self, settings: Settings) -> None:
         """Raise if it exceeds a limit of the service."""
         largest = max((part.pieces for _, part in walk(self.algorithm) if isinstance(part, Knotted)), default=1)
+        queries, documents = (0, 0) if self.remember is None else (self.remember.queries, self.remember.documents)
         for what, found, limit in (
             ("features", len(self.spec.features), settings.max_features),
             ("features × pieces", len(self.spec.features) * largest, 8 * settings.max_features),
             ("weights", len(self.start.weights), 20 * settings.max_features),
             ("documents in an impression", self.spec.length, settings.max_documents),
+            ("queries to remember", queries, settings.remember_queries),
+            ("documents of a query to remember", documents, settings.remember_documents),
         ):
             if found > limit:
                 raise LimitExceeded(f"a ranker may have at most {limit:,} {what} here, got {found:,}")

@@ -9,7 +9,7 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Protocol
 
-from duelrank.core.errors import StorageFailure
+from duelrank.core.errors import StorageFailure, StoreCorrupt
 from duelrank.service import log
 from duelrank.service.channel import Beat, Close, FrontChannel
 from duelrank.service.machine import Status
@@ -139,7 +139,12 @@ class Follower(Background):
         """Follow what the leader remembers of queries; it is published before the version that has learned from it."""
         if (remember := ranker.created.remember) is None:
             return
-        ranker.followed = MemoryStore(self._storage, remember, name).follow(*ranker.followed)
+        try:
+            ranker.followed = MemoryStore(self._storage, remember, name).follow(*ranker.followed)
+        except (
+            StoreCorrupt
+        ) as error:  # lists are ranked with what is known until the leader saves the whole memory again
+            logger.error("the memory of queries of %r cannot be read: %s", name, error)
 
     def _load_status(self, name: str, ranker: Ranker) -> None:
         found = self._storage.snapshots.load(name, log.STATUS)

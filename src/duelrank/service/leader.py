@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -453,6 +454,7 @@ class Term:
         machine = Machine(ranker.created, lists.impression, versions.state, fetch_features=lists.features)
         restore_newest(machine, self._storage)
         progress = RankerProgress(ranker.created, machine, lists, self._clock.monotonic())
+        progress.memory_bytes = self._unmerged_bytes(name, machine)
         time = ranker.created.created
         announced = self._storage.snapshots.load(name, log.LAST_ANNOUNCED)
         for event in new_events(self._storage.log, name, machine, last, lists):
@@ -593,6 +595,15 @@ class Term:
                 progress.unsaved_version = None
             self._save_blocks(name, progress)
 
+    def _unmerged_bytes(self, name: str, machine: Machine) -> int:
+        """Return the bytes of the changes of the memory of queries that the next full one replaces; many if that is urgent."""
+        if (remember := machine.definition.remember) is None:
+            return 0
+        damaged = any(
+            info.number > machine.number for info in self._storage.snapshots.list(name, log.CHECKPOINT)
+        )  # something prevented the use of the newest checkpoint
+        return sys.maxsize if damaged else MemoryStore(self._storage, remember, name).bytes_since_full()
+
     def _save_memory(self, name: str, progress: RankerProgress) -> None:
         """Save what has changed in the memory of queries, for followers and the next checkpoint."""
         machine = progress.machine
@@ -601,6 +612,8 @@ class Term:
         store, memory, reset = MemoryStore(self._storage, remember, name), machine.remembered, machine.forgotten
         parts = (machine.number, self._clock.time(), reset != progress.saved_forgotten)
         progress.memory_bytes += store.save_changes(memory, progress.saved_memory, *parts)
+        if parts[-1]:
+            progress.memory_bytes = sys.maxsize  # what was forgotten leaves the disk with the changes that have it
         progress.saved_memory, progress.saved_forgotten = memory, reset
 
     def _tidy_memory(self, name: str, progress: RankerProgress) -> None:

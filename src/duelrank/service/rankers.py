@@ -248,6 +248,11 @@ class MemoryStore:
         number = max((number for number in self._full() if up_to is None or number <= up_to), default=0)
         return (self._added(start, log.MEMORY, number) if number else start), number
 
+    def bytes_since_full(self) -> int:
+        """Return the number of bytes of the changes since everything was saved."""
+        full = max(self._full(), default=0)
+        return sum(info.size for info in self._snapshots.list(self._name, log.MEMORY_CHANGES) if info.number > full)
+
     def _full(self) -> list[int]:
         return [info.number for info in self._snapshots.list(self._name, log.MEMORY)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from duelrank.core.types import NO_BOOSTS, Features, Memory, State
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.export import Model
+from duelrank.export.pinned import PinnedQuery
 from duelrank.service import intake, log, views
 from duelrank.service.channel import FrontChannel, SaveStep
 from duelrank.service.definition import (
@@ -72,6 +74,8 @@ FEEDBACK_SLICE = 50
 INLINE_VALUES = 20_000
 #: The maximum number of queries in an answer about the memory.
 MAX_REMEMBERED = 100
+#: The maximum numbers of queries, and of documents of each, in an export of the memory.
+MAX_PINNED_QUERIES, MAX_PINNED_DOCUMENTS = 10_000, 100
 #: The number of impressions in the list of recent ones.
 RECENT_IMPRESSIONS = 30
 
@@ -578,6 +582,26 @@ class Service:
     def memory(self, name: str, query: str | None = None, limit: int = MAX_REMEMBERED) -> schema.MemoryInfo:
         """Return what a ranker remembers of a query, in its remembered form; or without one, of those with the largest effect."""
         return views.memory_info(self._readable_ranker(name), query, whole_number("limit", limit, 1, MAX_REMEMBERED))
+
+    def pinned(
+        self, name: str, queries: int = 100, evidence: float = 10.0, documents: int = 3
+    ) -> Sequence[PinnedQuery]:
+        """Return the documents that users of the queries with the most views chose, for a search engine that shows them first.
+
+        Parameters
+        ----------
+        name
+            Name of the ranker.
+        queries, documents
+            Maximum number of queries, and of documents of each.
+        evidence
+            Least number of clicks on a document.
+        """
+        whole_number("queries", queries, 1, MAX_PINNED_QUERIES)
+        whole_number("documents", documents, 1, MAX_PINNED_DOCUMENTS)
+        if not 0.0 <= evidence < math.inf:
+            raise InvalidValue(f"evidence must be a number of clicks, 0 or more, got {evidence!r}")
+        return views.pinned_queries(self._readable_ranker(name), queries, evidence, documents)
 
     async def forget(self, name: str, query: str = "", document: str = "") -> schema.RankerInfo:
         """Remove a query, or a document of all queries, or everything from the memory of queries; returns when it is applied."""

@@ -46,6 +46,9 @@ class Settings:
         Maximum number of events in one request.
     max_rankers
         Maximum number of rankers in one store.
+    remember_queries, remember_documents
+        Maximum numbers of queries, and of documents of a query, that the algorithm of a ranker may remember. The algorithm decides
+        how many it remembers, because a replay must remember the same.
     recent
         Number of impressions that are cached in memory, so that feedback on them needs no query to the store.
     tidy_every
@@ -81,6 +84,8 @@ class Settings:
     max_id: int = 512
     max_events: int = 10_000
     max_rankers: int = 1000
+    remember_queries: int = 100_000
+    remember_documents: int = 100
     recent: int = 4096
     tidy_every: float = 60.0
     warm_up: tuple[str, ...] = ()

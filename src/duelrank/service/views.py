@@ -17,10 +17,11 @@ from duelrank.algorithms.base import StepExplanation
 from duelrank.algorithms.remembered import Remember, Remembrance, click_rate
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.core.registry import spell
-from duelrank.core.types import NO_BOOSTS, Features, Feedback, State
+from duelrank.core.types import NO_BOOSTS, Features, Feedback, Memory, State
 from duelrank.evidence import ConfidenceSequence
 from duelrank.evidence.guard import LEVEL, MEMORY, SLACK, Alarm, Guard
 from duelrank.export import LinearModel, Model, supported_formats
+from duelrank.export.pinned import PinnedDocument, PinnedQuery
 from duelrank.kernels.random import derive
 from duelrank.representation.base import by_feature
 from duelrank.representation.fixed import write_representation
@@ -151,11 +152,7 @@ def _scored_answer(id: str, body: log.StoredImpression, version: Version, raw: F
 
 def memory_info(ranker: Ranker, query: str | None, limit: int) -> schema.MemoryInfo:
     """Return what a ranker remembers of a query, or without one, of those with the largest effect."""
-    name, remember, memory = ranker.name, ranker.created.remember, ranker.remembered
-    if remember is None:
-        raise InvalidValue(
-            f"{name!r} does not remember queries; create a ranker with the algorithm 'remember >> {ranker.created.spec.algorithm}'"
-        )
+    name, (remember, memory) = ranker.name, _memory_of(ranker)
     if not memory:
         return schema.MemoryInfo(name, 0, 0, 0, 0.0, [])
     rate, n_documents, effects = click_rate(memory), 0, list[tuple[float, int, NDArray[np.int64]]]()
@@ -174,6 +171,15 @@ def memory_info(ranker: Ranker, query: str | None, limit: int) -> schema.MemoryI
     return schema.MemoryInfo(name, known, n_documents, remember.table.n_bytes(memory), rate, shown)
 
 
+def _memory_of(ranker: Ranker) -> tuple[Remember, Memory]:
+    if (remember := ranker.created.remember) is None:
+        raise InvalidValue(
+            f"{ranker.name!r} does not remember queries; "
+            f"create a ranker with the algorithm 'remember >> {ranker.created.spec.algorithm}'"
+        )
+    return remember, ranker.remembered
+
+
 def _remembered_query(remember: Remember, rate: float, lists: int, model: NDArray[np.int64]) -> schema.RememberedQuery:
     known = Remembrance.unpacked(model)
     boosts = remember.boosts_of(model, rate, known.keys) if len(known.keys) else NO_BOOSTS
@@ -184,6 +190,22 @@ def _remembered_query(remember: Remember, rate: float, lists: int, model: NDArra
     ]
     best = sorted(documents, key=lambda each: -each.boost)
     return schema.RememberedQuery(known.names[0], lists, float(np.abs(boosts).max(initial=0.0)), best)
+
+
+def pinned_queries(ranker: Ranker, queries: int, evidence: float, documents: int) -> list[PinnedQuery]:
+    """Return the queries with the most views, with those of their documents that rise and have enough clicks."""
+    remember, memory = _memory_of(ranker)
+    if not memory:
+        return []
+    rate, found = click_rate(memory), list[tuple[float, PinnedQuery]]()
+    for _, lists, model in remember.table.models(memory):
+        known = _remembered_query(remember, rate, lists, model)
+        chosen = [each for each in known.documents if each.boost > 0.0 and each.clicks >= evidence][:documents]
+        pinned = [PinnedDocument(each.id, each.clicks, each.views, each.boost) for each in chosen]
+        if pinned:
+            views = sum(each.views for each in known.documents)
+            found.append((views, PinnedQuery(known.query, lists, pinned)))
+    return [query for _, query in nlargest(queries, found, key=itemgetter(0))]
 
 
 def model_answer(model: Model, deviations: NDArray[np.float64] | None = None) -> schema.Model:

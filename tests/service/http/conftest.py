@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 from duelrank.cli import app
 from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel
+from duelrank.export.pinned import PinnedDocument, PinnedQuery
 from duelrank.representation.fixed import read_representation
 from duelrank.service import Observer, Rejected, Service, Settings
 from duelrank.service.history import HistoryState
@@ -219,6 +220,12 @@ class FakeService(Service):
             raise InvalidValue(f"{name!r} does not remember queries")
         document = RememberedDocument("d1", 3.0, 4.5, 0.75)
         return MemoryInfo(name, 1, 1, 96, 0.25, [RememberedQuery(query or "red shoes", 5, 0.75, [document])][:limit])
+
+    def pinned(self, name: str, queries: int = 100, evidence: float = 10.0, documents: int = 3) -> list[PinnedQuery]:
+        if min(queries, documents) < 1:
+            raise InvalidValue("queries and documents must be 1 or more")
+        remembered = self.memory(name).remembered[0]
+        return [PinnedQuery(remembered.query, remembered.lists, [PinnedDocument("d1", 3.0, 4.5, 0.75)])]
 
     async def forget(self, name: str, query: str = "", document: str = "") -> RankerInfo:
         self.memory(name, query)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -28,6 +28,7 @@ from duelrank.core.errors import (
 from duelrank.export import FORMATS
 from duelrank.export import export as export_model
 from duelrank.export.base import export_query, options_of
+from duelrank.export.pinned import PINNED_FORMATS, pinned_format
 from duelrank.service.definition import Step
 from duelrank.service.http import schema
 from duelrank.service.http.auth import Caller
@@ -262,6 +263,15 @@ class ForgetQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     confirm: str | None = None
 
 
+class PinnedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The format, the number of queries and of their documents, and the least number of clicks on a document."""
+
+    format: Literal[tuple(sorted(PINNED_FORMATS))] = "json"  # type: ignore[valid-type]
+    queries: int = 100
+    evidence: float = 10.0
+    documents: int = 3
+
+
 class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The step of the history in the messages."""
 
@@ -457,6 +467,17 @@ async def memory(call: Call) -> schema.MemoryInfo:
     asked = call.query.query is not None or call.query.query_key is not None
     query = remembered_query(call.query, call.service.settings) if asked else None
     return await asyncio.to_thread(call.service.memory, call.name, query, call.query.limit)
+
+
+async def export_memory(call: Call) -> Reply:
+    """Export the documents that users of queries chose as pinned documents of a search engine.
+
+    The queries with the most views; of each the documents that rise and have enough clicks, the best first.
+    """
+    query, format = call.query, pinned_format(call.query.format)
+    chosen = await asyncio.to_thread(call.service.pinned, call.name, query.queries, query.evidence, query.documents)
+    file = ((b"content-disposition", f'attachment; filename="{format.file}"'.encode()),)
+    return Reply(format.write(chosen).encode(), 200, format.media_type.encode(), file)
 
 
 async def forget(call: Call) -> schema.RankerInfo:
@@ -745,6 +766,15 @@ OPERATIONS = (
     _on_ranker("GET", "/last-step", last_step, schema.LastStep, raises=(UnknownName, InvalidRecipe)),
     _on_ranker("GET", "/history", history, schema.History, query=HistoryQuery),
     _on_ranker("GET", "/memory", memory, schema.MemoryInfo, query=MemoryQuery, example_ranker="remembering"),
+    _on_ranker(
+        "GET",
+        "/memory/export",
+        export_memory,
+        None,
+        query=PinnedParameters,
+        example_ranker="remembering",
+        media_types=("application/json", "application/xml"),
+    ),
     _on_ranker(
         "DELETE",
         "/memory",
