@@ -14,10 +14,11 @@ import msgspec
 import pytest
 from tests.browser.histories import plausible
 from tests.service.http.served import FAST, SPEC, serving
+from tests.waiting import until
 
 from duelrank.service import Service
 from duelrank.service.http.auth import make_key
-from duelrank.service.http.schema import GuardSpec, RankerSpec, Start
+from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankerSpec, RankRequest, Start
 from duelrank.storage import open_storage
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -368,6 +369,169 @@ class TestPanels:
         page.until(lambda: "hours" in page.text("#hint-reward"))
 
 
+QUERIES = ("red shoes", "tent")
+
+
+@pytest.fixture
+def remembering(served):
+    """A service whose ranker "finder" remembers queries, and whose ranker "shop" does not."""
+    served.do(served.service.create(msgspec.structs.replace(SPEC, name="finder", algorithm="remember >> mgd-dsp")))
+    remember(served, QUERIES[0], range(6), "d7")
+    remember(served, QUERIES[1], range(6, 8), "d6")
+    return served
+
+
+def remember(served, query, numbers, chosen):
+    """Ask a query some times, and click a document, whose id ends with this, each time."""
+    for number in numbers:
+        rows = [Document(f"{query}/d{row}", [row / 8, 1.0 - row / 9, (row * 5 % 7) / 7]) for row in range(8)]
+        request = RankRequest(rows, impression_id=f"m{number}", query=query, length=8)
+        served.do(served.service.rank("finder", request))
+        served.do(served.service.feedback("finder", [FeedbackEvent(f"m{number}", [f"{query}/{chosen}"], close=True)]))
+
+
+def remembered(served) -> list[str]:
+    return sorted(each.query for each in served.service.memory("finder").remembered)
+
+
+def largest(page) -> list[str]:
+    return sorted(page.page.locator("#largest button span").all_inner_texts())
+
+
+class TestMemory:
+    def test_queries_and_the_documents_of_the_first(self, remembering, tab):
+        page = tab(f"{remembering.url}/dashboard/finder")
+        page.until(lambda: largest(page) == sorted(QUERIES))
+        assert "2 queries with 16 documents" in page.text("#hint-memory")
+        first = page.page.locator("#largest button").first
+        assert first.get_attribute("aria-pressed") == "true"
+        query = first.locator("span").inner_text()
+        assert page.text("#chosen-query").startswith(f"{query} · ")
+        row = page.page.locator("#choices tbody tr").first
+        assert row.locator("th").inner_text() == f"{query}/{'d7' if query == QUERIES[0] else 'd6'}"
+        assert row.locator("b").inner_text().startswith("+")
+        script = """(rows) => rows.map((row) => {
+          const bar = row.querySelector("i").getBoundingClientRect(), track = row.querySelector(".track").getBoundingClientRect();
+          const middle = track.left + track.width / 2, added = row.querySelector("b").textContent.startsWith("+");
+          return Math.abs((added ? bar.left : bar.right) - middle) < 1 && bar.width <= track.width / 2 + 1;
+        })"""
+        assert all(page.page.locator("#choices tbody tr").evaluate_all(script))
+        page.page.locator("#largest button").last.press("Enter")
+        page.until(lambda: not page.text("#chosen-query").startswith(f"{query} · "))
+
+    def test_a_query_is_looked_up(self, remembering, tab):
+        page = tab(f"{remembering.url}/dashboard/finder")
+        page.until(lambda: largest(page) == sorted(QUERIES))
+        page.page.fill("#memory-query", "  RED  Shoes ")
+        page.page.press("#memory-query", "Enter")
+        page.until(lambda: page.text("#chosen-query") == "red shoes · 6 lists")
+        page.page.fill("#memory-query", "blue shoes")
+        page.page.click("#memory-form button")
+        page.until(lambda: page.text("#chosen-query") == "Nothing is remembered of “blue shoes”.")
+        assert page.page.locator("#choices").is_hidden()
+        assert page.page.locator("#forget-query").is_hidden()
+        page.page.fill("#memory-query", "")
+        page.page.press("#memory-query", "Enter")
+        page.until(lambda: page.page.locator("#choices tbody tr").count() == 8)
+
+    def test_what_users_choose_meanwhile_is_seen(self, remembering, tab):
+        page = tab(f"{remembering.url}/dashboard/finder")
+        page.until(lambda: state(page) == "live" and largest(page) == sorted(QUERIES))
+        remember(remembering, "socks", range(8, 10), "d1")
+        page.until(lambda: largest(page) == sorted((*QUERIES, "socks")))
+
+    def test_a_query_is_forgotten_after_a_question(self, remembering, tab):
+        page = tab(f"{remembering.url}/dashboard/finder")
+        page.page.click("#largest button:has-text('tent')")
+        page.until(lambda: page.text("#chosen-query") == "tent · 2 lists")
+        page.page.click("#forget-query")
+        assert "“tent”" in page.text("#ask")
+        page.page.click("#ask-no")
+        assert remembered(remembering) == sorted(QUERIES)
+        page.page.click("#forget-query")
+        page.page.click("#ask-yes")
+        page.until(lambda: largest(page) == ["red shoes"])
+        assert remembered(remembering) == ["red shoes"]
+        page.until(lambda: "forget" in page.text("#marks"))
+        assert "tent" not in page.text("#marks")
+
+    def test_a_document_is_forgotten_after_a_question(self, remembering, tab):
+        page = tab(f"{remembering.url}/dashboard/finder")
+        page.page.click("#largest button:has-text('tent')")
+        page.until(lambda: page.text("#chosen-query") == "tent · 2 lists")
+        page.page.get_by_role("button", name="Forget tent/d6 …", exact=True).click()
+        assert "tent/d6 are forgotten in all queries" in page.text("#ask")
+        page.page.click("#ask-yes")
+        page.until(lambda: page.page.locator("#choices tbody tr").count() == 7)
+        assert "tent/d6" not in page.text("#choices")
+
+    def test_nothing_is_remembered_yet(self, served, tab):
+        served.do(served.service.create(msgspec.structs.replace(SPEC, name="finder", algorithm="remember >> mgd-dsp")))
+        page = tab(f"{served.url}/dashboard/finder")
+        page.until(lambda: "Nothing is remembered yet" in page.text("#memory"))
+        assert page.page.locator("#memory-form").is_hidden()
+
+    def test_other_rankers_do_not_have_it(self, remembering, tab):
+        page = tab(f"{remembering.url}/dashboard/shop")
+        page.until(lambda: state(page) == "live")
+        assert page.page.locator("#memory").is_hidden()
+        page.page.select_option("#ranker", "finder")
+        page.until(lambda: page.page.locator("#memory").is_visible() and largest(page) == sorted(QUERIES))
+        page.page.select_option("#ranker", "shop")
+        page.until(lambda: page.text("#name") == "shop" and page.page.locator("#memory").is_hidden())
+
+    def test_a_list_shows_what_memory_adds(self, remembering, tab):
+        until(lambda: remembered(remembering) == sorted(QUERIES))
+        remember(remembering, "tent", range(8, 9), "d6")  # the newest list, which was made with that memory
+        page = tab(f"{remembering.url}/dashboard/finder")
+        page.until(lambda: page.page.locator("#list-other .tag.memory").count() > 0)
+        assert page.page.locator("#list-other li:has-text('tent/d6') .tag.memory").inner_text().startswith("memory +")
+
+    def test_queries_and_documents_are_only_text(self, remembering, tab):
+        remember(remembering, f"{EVIL} shop", range(20, 22), "d2")
+        page = tab(f"{remembering.url}/dashboard/finder")
+        dialogs = []
+        page.page.on("dialog", lambda dialog: dialogs.append(dialog.message) or dialog.dismiss())
+        page.until(lambda: f"{EVIL} shop" in largest(page))
+        page.page.fill("#memory-query", f"{EVIL} shop")
+        page.page.press("#memory-query", "Enter")
+        page.until(lambda: EVIL in page.text("#chosen-query") and EVIL in page.text("#choices"))
+        page.page.click("#forget-query")
+        page.until(lambda: EVIL in page.text("#ask-text"))
+        page.page.click("#ask-no")
+        page.page.locator("#choices button").first.click()
+        page.until(lambda: EVIL in page.text("#ask-text"))
+        page.page.click("#ask-no")
+        page.page.wait_for_timeout(300)
+        assert dialogs == []
+        assert page.page.locator("main img, main script, dialog img").count() == 0
+
+    def test_who_only_looks_forgets_nothing(self, tmp_path, tab):
+        url = f"sqlite:///{tmp_path}/past.db"
+        with open_storage(url) as storage, serving(Service(storage, FAST)) as served:
+            spec = msgspec.structs.replace(SPEC, name="finder", algorithm="remember >> mgd-dsp")
+            served.do(served.service.create(spec))
+            remember(served, "tent", range(3), "d6")
+        with open_storage(url) as storage, serving(Service(storage, FAST, read_only=True)) as served:
+            page = tab(f"{served.url}/dashboard/finder")
+            page.until(lambda: page.page.locator("#choices tbody tr").count() == 8)
+            assert page.page.locator("#memory button").all_inner_texts()[0] == "Look up"
+            assert not [each for each in page.page.locator("#memory button").all_inner_texts() if "Forget" in each]
+            page.page.close()
+
+    @pytest.mark.parametrize("width", [390, 1440])
+    @pytest.mark.parametrize("dark", [False, True])
+    def test_it_fits_and_can_be_read(self, remembering, tab, width, dark):
+        axe = pytest.importorskip(
+            "axe_playwright_python.sync_playwright", reason="needs the package axe-playwright-python"
+        )
+        page = tab(f"{remembering.url}/dashboard/finder", width, dark=dark, bypass_csp=True)
+        page.until(lambda: page.page.locator("#choices tbody tr").count() == 8)
+        page.until(lambda: page.page.locator("#list-other li").count() > 0)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert serious(axe.Axe().run(page.page).response["violations"]) == []
+
+
 def clicks_per_list() -> float:
     history = plausible()
     return sum(history.positions_clicked) / history.positions_shown[0]
@@ -644,8 +808,6 @@ class TestSafety:
         )
         with serving(Service(storage, FAST)) as served:
             served.do(served.service.create(spec))
-            from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest
-
             for number in range(8):
                 documents = [Document(f"{EVIL}{i}", [i / 5, 1 - i / 7, (i * i) % 3 / 3]) for i in range(6)]
                 ranked = served.do(served.service.rank("shop", RankRequest(documents, impression_id=f"{EVIL}{number}")))

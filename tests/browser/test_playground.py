@@ -198,6 +198,58 @@ class TestSearchAndClick:
         assert (page.text("#version"), page.text("#steps")) == ("version 2", "1 list learned from")
         assert page.text("#step-said") == said
 
+    def test_what_was_chosen_for_a_query_has_risen_when_it_is_asked_again(self, open_play):
+        page = open_play()
+        assert "remembers the query" in page.text("#said")
+        look_for(page)
+        assert page.locator(".chosen").count() == 0
+        assert page.locator("#memory").is_hidden()
+        chosen = hits(page)[6]
+        page.locator(".hit .open").nth(6).click()
+        page.locator(".hit pre").wait_for()
+        page.fill("#query", "  Read FILE")  # the same query, for the ranker
+        page.press("#query", "Enter")
+        page.wait_for_selector(".hit .chosen")
+        after = hits(page)
+        assert after.index(chosen) < 3
+        mark = page.locator(f'.hit[data-id="{chosen}"] .chosen')
+        assert "chosen before for this query" in mark.inner_text()
+        assert mark.get_attribute("title").startswith("Chosen before for this query: that adds ")
+        page.wait_for_selector("#memory:not([hidden])")
+        assert chosen in page.text("#memory-chosen")
+        assert "+" in page.text("#memory-chosen b")
+        look_for(page, "secret")  # another query has nothing of it
+        page.until(lambda: page.locator("#memory").is_hidden())
+        assert page.locator(".chosen").count() == 0
+
+    def test_a_query_may_be_forgotten(self, open_play):
+        page = open_play()
+        look_for(page)
+        page.locator(".hit .open").nth(6).click()
+        page.locator(".hit pre").wait_for()
+        leave(page)
+        page.wait_for_selector("#memory:not([hidden])")
+        page.click("#forget-query")
+        page.until(lambda: page.locator("#memory").is_hidden() and "is forgotten" in page.text("#said"))
+        assert page.evaluate("document.activeElement.id") == "query"
+        look_for(page)
+        page.until(lambda: "last time" in page.text("#said"))
+        assert page.locator(".chosen").count() == 0
+        assert page.text("#steps") == "1 list learned from"  # the weights stay
+
+    def test_queries_are_text_and_nothing_else(self, open_play):
+        page = open_play()
+        look_for(page, f"file {HARM}")
+        page.locator(".hit .open").nth(1).click()
+        page.locator(".hit pre").wait_for()
+        leave(page)
+        page.wait_for_selector("#memory:not([hidden])")
+        assert page.text("#memory-query") == f"file {HARM}"
+        page.click("#forget-query")
+        page.until(lambda: HARM in page.text("#said"))
+        assert page.title() == "duelrank playground"
+        assert page.locator("main img, main script").count() == 0
+
     def test_no_results_and_reset(self, open_play):
         page = open_play()
         page.fill("#query", "zzzzzz")

@@ -51,6 +51,27 @@ class TestTheReferenceIntegration:
         assert client.post("/play/forget").status_code == 204
         assert client.get(f"/v1/rankers/{MINE}").json()["model_version"] == 1
 
+    def test_what_was_chosen_for_a_query_rises_for_it_at_once(self, client):
+        setup = client.get("/play/setup").json()
+        assert setup["remembers"]
+        found = client.get("/play/search", params={"q": "read file"}).json()
+        documents = [{"id": each["id"], "features": each["features"]} for each in found["candidates"]]
+
+        def rank(query):
+            body = {"documents": documents, "query": query, "explain": True}
+            return client.post(f"/v1/rankers/{MINE}/rank", json=body).json()
+
+        answer = rank("read file")
+        chosen = answer["ranking"][7]["id"]
+        event = {"impression_id": answer["impression_id"], "clicks": [chosen], "close": True}
+        client.post(f"/v1/rankers/{MINE}/feedback", json=event)
+        until(lambda: client.get(f"/v1/rankers/{MINE}").json()["model_version"] > answer["model_version"])
+        again = rank("Read  file")["ranking"]
+        (risen,) = (each for each in again if each["id"] == chosen)
+        assert risen["position"] <= 3
+        assert [each["id"] for each in again if each.get("memory", 0.0) > 0.0] == [chosen]
+        assert all("memory" not in each for each in rank("file")["ranking"])  # another query
+
     def test_a_docstring(self, client):
         found = client.get("/play/document", params={"id": "harm.harm"}).json()
         assert (found["kind"], found["text"]) == ("function", f"Harm a file {HARM}.")
@@ -99,9 +120,22 @@ class TestTheReferenceIntegration:
         assert not client.get("/play/users").json()["running"]
 
 
-@pytest.mark.parametrize("algorithm", ["wmgd-dsp", "pairrank", "curves >> mgd-dsp", "pdgd"])
+@pytest.mark.parametrize("algorithm", ["remember >> wmgd-dsp", "wmgd-dsp", "pairrank", "curves >> mgd-dsp", "pdgd"])
 def test_any_recipe_may_be_taught_by_hand(algorithm):
     from duelrank.service.definition import Definition
 
     definition = Definition(own_ranker(algorithm), 0.0)
     assert definition.spec.features == tuple(FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "representation", "starts"),
+    [
+        ("remember >> wmgd-dsp", "query-scaled", True),
+        ("remember >> pairrank", "query-scaled", False),
+        ("curves >> remember >> mgd-dsp", None, False),
+    ],
+)
+def test_a_memory_is_no_representation(algorithm, representation, starts):
+    spec = own_ranker(algorithm)
+    assert (spec.representation, spec.start is not None) == (representation, starts)

@@ -114,6 +114,23 @@ class TestCrowd:
         assert weights[list(FEATURES).index("depth")] < 0.0
         assert state.sides[1].lately > state.sides[1].curve[0]
 
+    def test_what_they_choose_is_remembered_by_query(self, search):
+        recipes = ("mgd-dsp", "remember >> mgd-dsp")
+
+        async def work(crowd, service):
+            await crowd.change(CrowdSettings(running=True, rate=1000.0, algorithms=recipes))
+            await until_async(lambda: crowd.lists >= 300)
+            state = await crowd.change(CrowdSettings(algorithms=recipes))
+            await until_async(lambda: all(service.ranker(name).learned == state.lists for name in NAMES))
+            return state, service.memory(NAMES[1]), [each.text for each in crowd._questions]
+
+        state, memory, asked = crowded(search, work)
+        assert not state.error
+        assert 0 < memory.queries <= len(asked)
+        assert {each.query for each in memory.remembered} <= set(asked)
+        assert sum(each.lists for each in memory.remembered) == state.lists
+        assert memory.remembered[0].effect > 0.0
+
     def test_they_stop_go_on_and_begin_anew(self, search):
         async def work(crowd, service):
             assert not (await crowd.change(CrowdSettings())).running

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 AlgorithmOption = Annotated[
     str | None,
     typer.Option(
-        "--algorithm", metavar="RECIPE", help="Algorithm that learns from your clicks; by default wmgd-dsp(delta=0.3)."
+        "--algorithm",
+        metavar="RECIPE",
+        help="Algorithm that learns from your clicks; by default remember(strength=2) >> wmgd-dsp(delta=0.3).",
     ),
 ]
 FirstOption = Annotated[

@@ -20,7 +20,15 @@ from starlette.applications import Starlette
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.core.grammar import parse
-from duelrank.playground.crowd import DEFAULT_TASTE, Crowd, CrowdSettings, CrowdState, check_ranker, crowd_rankers
+from duelrank.playground.crowd import (
+    DEFAULT_TASTE,
+    Crowd,
+    CrowdSettings,
+    CrowdState,
+    check_ranker,
+    crowd_rankers,
+    scaled,
+)
 from duelrank.playground.search import FEATURES, Document, Search
 from duelrank.service import Service, Settings
 from duelrank.service.http import KeyRing, create_app
@@ -30,8 +38,9 @@ from duelrank.service.http.routes import OPERATIONS, Call, Operation, Reply
 from duelrank.service.http.schema import RankerSpec, Start
 from duelrank.storage import Storage
 
-#: Name and default recipe of the ranker that learns from the visitor's clicks; large steps make one click visible.
-MINE, ALGORITHM = "mine", "wmgd-dsp(delta=0.3)"
+#: Name and default recipe of the ranker that learns from the visitor's clicks. Large steps make one click visible in the weights;
+#: the memory puts a document that was chosen once for a query above those that were passed over.
+MINE, ALGORITHM = "mine", "remember(strength=2) >> wmgd-dsp(delta=0.3)"
 #: Settings for one visitor: new versions are served at once, and events are deleted soon.
 SETTINGS = Settings(publish_every=0.05, poll_every=0.05, retention=60.0, tidy_every=20.0, keep_versions=20)
 #: First weights of the visitor's ranker: those of a search without learning.
@@ -69,9 +78,10 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """The settings of the page: the visitor's ranker, the features, the number of documents, and the simulated users."""
+    """The settings of the page: the visitor's ranker, whether it remembers queries, the features, and the simulated users."""
 
     ranker: str
+    remembers: bool
     features: dict[str, str]
     documents: int
     taste: dict[str, float]
@@ -87,11 +97,11 @@ def check_recipes(algorithm: str, users: CrowdSettings) -> None:
 
 def own_ranker(algorithm: str = ALGORITHM) -> RankerSpec:
     """Return the visitor's ranker, with one column per feature unless the recipe has a representation."""
-    spec = RankerSpec(MINE, algorithm, tuple(FEATURES), close_after=3600.0)
-    if ">>" in algorithm:
+    spec = scaled(RankerSpec(MINE, algorithm, tuple(FEATURES), close_after=3600.0))
+    if spec.representation is None:
         return spec
     start = None if parse(algorithm, Algorithm).weights_follow_memory else Start(weights=_FIRST_WEIGHTS)
-    return msgspec.structs.replace(spec, representation="query-scaled", start=start)
+    return msgspec.structs.replace(spec, start=start)
 
 
 class Playground:
@@ -158,8 +168,8 @@ class Playground:
 
     async def setup(self, call: Call) -> Setup:
         """Return the settings of the page; the first call creates the visitor's ranker."""
-        await self.service.create(self._mine)
-        return Setup(MINE, FEATURES, len(self._search.documents), DEFAULT_TASTE, self.crowd.settings)
+        info, _ = await self.service.create(self._mine)
+        return Setup(MINE, info.remembers, FEATURES, len(self._search.documents), DEFAULT_TASTE, self.crowd.settings)
 
     async def search(self, call: Call) -> Found:
         """Find the candidates of a query, with their features."""

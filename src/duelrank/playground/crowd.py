@@ -13,7 +13,10 @@ from typing import Literal, TypeAlias
 import msgspec
 import numpy as np
 
+from duelrank.algorithms import Algorithm
+from duelrank.algorithms.represented import Represented
 from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.grammar import parse
 from duelrank.core.randomness import stream, stream_key
 from duelrank.core.types import Features, Labels, Weights
 from duelrank.kernels.random import below, derive
@@ -246,7 +249,7 @@ class Crowd:
 
     async def _ask(self, ranker: str, asked: Sequence[Question], numbers: Sequence[int]) -> list[float]:
         """Rank, click and close the impressions; return the nDCG@10 of each list. Both rankers get the same random numbers."""
-        ranked = (self._service.rank(ranker, RankRequest(each.documents)) for each in asked)
+        ranked = (self._service.rank(ranker, RankRequest(each.documents, query=each.text)) for each in asked)
         events, values = [], []
         for answer, question, number in zip(await asyncio.gather(*ranked), asked, numbers, strict=True):
             ids = answer.ids
@@ -292,10 +295,10 @@ class MeanCurve:
 
 
 class Question:
-    """A query of the users: its candidates in the form of the API, and their grades."""
+    """A query of the users: its text, its candidates in the form of the API, and their grades."""
 
     def __init__(self, search: Search, text: str) -> None:
-        found = search.candidates(text)
+        self.text, found = text, search.candidates(text)
         self.features = found.features
         self.documents = DocumentTable([each.id for each in found.documents], found.features.tobytes(), "float64")
         self.places = {id: place for place, id in enumerate(self.documents.ids)}
@@ -354,9 +357,17 @@ def _user(noise: Noise) -> User:
 
 def crowd_rankers(algorithms: tuple[str, str]) -> list[RankerSpec]:
     """Return the two rankers, with one column per feature unless a recipe has a representation."""
-    specs = [RankerSpec(name, text, tuple(FEATURES), seed=1) for name, text in zip(NAMES, algorithms, strict=True)]
-    scaled = [msgspec.structs.replace(each, representation="query-scaled") for each in specs]
-    return [spec if ">>" in spec.algorithm else other for spec, other in zip(specs, scaled, strict=True)]
+    rows = zip(NAMES, algorithms, strict=True)
+    return [scaled(RankerSpec(name, text, tuple(FEATURES), seed=1)) for name, text in rows]
+
+
+def scaled(spec: RankerSpec) -> RankerSpec:
+    """Return a ranker with one column per feature, scaled within each query, unless its recipe has a representation."""
+    try:
+        represented = isinstance(parse(spec.algorithm, Algorithm), Represented)
+    except DuelrankError:
+        return spec  # `check_ranker` says what is wrong
+    return spec if represented else msgspec.structs.replace(spec, representation="query-scaled")
 
 
 def check_ranker(what: str, spec: RankerSpec, settings: Settings) -> None:

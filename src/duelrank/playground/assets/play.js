@@ -66,7 +66,7 @@ async function search(query) {
     return;
   }
   const documents = found.candidates.map(({ id, features }) => ({ id, features }));
-  const answer = await call("POST", ranker("/rank"), { documents, explain: true });
+  const answer = await call("POST", ranker("/rank"), { documents, query, explain: true });
   const byId = new Map(found.candidates.map((each) => [each.id, each]));
   const ids = answer.ranking.map((each) => each.id);
   shown = { query, impression: answer.impression_id, version: answer.model_version, ids, clicks: [], scaled: scaled(found.candidates) };
@@ -77,6 +77,7 @@ async function search(query) {
   $("said").textContent = `${ids.length} of ${found.candidates.length} found, in the order of version ${answer.model_version}${compared}. Open what you like.`;
   before.set(query, ids);
   $("done").disabled = false;
+  await showMemory(query);
 }
 
 /** The features of all candidates as the ranker sees them: from 0 to 1 within the query. */
@@ -93,6 +94,7 @@ function scaled(candidates) {
 function result(list, ranked, candidate, last) {
   const opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: attempt(() => open(list, hit, ranked.id)) }, h("code", {}, ...breakable(candidate.id)), h("span", { class: "kind" }, candidate.kind));
   const place = h("div", { class: "place" }, h("span", { class: "hidden" }, "position "), String(ranked.position), last ? movement(last.indexOf(ranked.id), ranked.position - 1) : null);
+  if (ranked.memory > 0) opener.append(h("span", { class: "badge chosen", title: `Chosen before for this query: that adds ${ranked.memory.toFixed(2)} to its score of ${ranked.score.toFixed(2)}.` }, "★ chosen before for this query"));
   const words = h("div", {}, opener, h("p", { class: "summary" }, candidate.summary));
   const hit = h("li", { class: "card hit", "data-id": ranked.id }, place, words, bars(list.scaled.get(ranked.id), ranked.explain ?? {}));
   return hit;
@@ -160,6 +162,7 @@ async function leave() {
     if ((await call("GET", ranker())).model_version > left.version) {
       const step = await call("GET", ranker("/last-step"));
       showStep(step);
+      await showMemory(left.query);
       return step;
     }
     await pause(25);
@@ -278,13 +281,38 @@ async function showLastStep() {
 }
 const total = (weight) => (Array.isArray(weight) ? weight.reduce((one, other) => one + other, 0) : weight);
 
+/** What is remembered of a query: the documents that were chosen, and how far the others fall. */
+async function showMemory(query) {
+  if (!setup.remembers) return;
+  const found = (await call("GET", ranker(`/memory?query=${encodeURIComponent(query)}`))).remembered[0];
+  const documents = found ? found.documents : [];
+  const chosen = documents.filter((each) => each.clicks > 0);
+  const fallen = documents.filter((each) => !each.clicks && each.boost < 0);
+  $("memory").hidden = !documents.length;
+  $("memory-query").textContent = query;
+  const times = (count) => (count > 1 ? ` (${count} times)` : "");
+  $("memory-chosen").replaceChildren(...chosen.slice(0, 5).map((each) => h("li", {}, h("b", { class: each.boost < 0 ? "down" : "up" }, signed(each.boost)), h("span", {}, h("code", {}, ...breakable(each.id)), times(each.clicks)))));
+  const most = Math.min(0, ...fallen.map((each) => each.boost));
+  const rest = fallen.length ? ` ${fallen.length} ${fallen.length > 1 ? "others were" : "other was"} passed over, which takes away up to ${(-most).toFixed(2)}.` : "";
+  $("memory-said").textContent = `${chosen.length ? "Added to scores, for this query alone." : "You have chosen nothing for this query yet."}${rest}`;
+  $("forget-query").onclick = attempt(() => forgetQuery(query));
+}
+const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+
+async function forgetQuery(query) {
+  await call("DELETE", ranker(`/memory?query=${encodeURIComponent(query)}`));
+  await showMemory(query);
+  $("said").textContent = `What you chose for “${query}” is forgotten; the weights stay. Search again to see the difference.`;
+  $("query").focus(); // the button is gone
+}
+
 async function forget() {
   shown = null;
   before.clear();
   $("done").disabled = true;
   $("results").replaceChildren();
   await call("POST", "/play/forget");
-  $("step").hidden = true;
+  $("step").hidden = $("memory").hidden = true;
   $("said").textContent = "Reset: the ranker is untrained again.";
   await showModel();
 }
@@ -439,6 +467,7 @@ function choose(tab) {
 async function begin() {
   setup = await call("GET", "/play/setup");
   wish = setup.wish;
+  $("promise").hidden = !setup.remembers;
   $("about").textContent = `${setup.documents.toLocaleString("en")} docstrings of Python's standard library, and a ranker that learns which of them you want.`;
   $("taste").replaceChildren(...Object.keys(setup.features).map((name) => slider(name, wish.taste[name] ?? 0)));
   $("rate").value = Math.log10(wish.rate);

@@ -104,7 +104,7 @@ function showChosen(one) {
 
 /** What a number adds, with its sign. */
 const signed = (x, digits = 2) => `${x < 0 ? "−" : "+"}${decimal(Math.abs(x), digits)}`;
-const amount = (x) => (Math.abs(x - Math.round(x)) < 0.005 ? whole.format(Math.round(x)) : decimal(x, x < 1 ? 2 : 1));
+const amount = (x) => (Math.abs(x - Math.round(x)) < (x < 1 ? 0.005 : 0.05) ? whole.format(Math.round(x)) : decimal(x, x < 1 ? 2 : 1));
 
 function choiceRow(each, most) {
   const row = element("tr"), head = element("th", each.id), adds = element("td"), track = element("span", null, "track"), bar = element("i", null, each.boost < 0 ? "minus" : "");
