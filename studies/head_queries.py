@@ -1,7 +1,7 @@
 """Compares recipes with and without a memory of queries: reward, final weights and bad runs, with equal and unequal queries.
 
     python studies/head_queries.py --device gpu --out results/head
-    python studies/head_queries.py --grid --strength 1,3,10 --doubt 1,4 --half-life None,100 --unaided 0,0.1 --learned …
+    python studies/head_queries.py --grid --strength 1,3,10 --doubt 1,4 --half-life None,100 --curious 0,0.1 --learned …
 
 With ``--grid`` each recipe is also run behind ``remember(…)``, with each combination of the given settings, and with ``--learned``
 also with the memory as one more column of the features, whose weight starts at the strength and is learned as any other weight.
@@ -160,7 +160,7 @@ def recipes(asked: argparse.Namespace) -> list[Algorithm]:
 
 def grid(asked: argparse.Namespace) -> Iterator[str]:
     """Yield the memories with all combinations of settings."""
-    names = ("strength", "doubt", "half_life", "unaided", "examination")
+    names = ("strength", "doubt", "half_life", "curious", "examination")
     for values in itertools.product(*(split_top_level(getattr(asked, name)) or [""] for name in names)):
         yield f"remember({', '.join(f'{name}={value}' for name, value in zip(names, values, strict=True) if value)})"
 
@@ -279,7 +279,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("recipes", nargs="*", help="recipes; the first is the one that others are compared with")
     parser.add_argument("--file", help="a file with more recipes, one per line")
     parser.add_argument("--grid", action="store_true", help="run each recipe also with each of these memories")
-    for name, default in (("strength", "3"), ("doubt", "1"), ("half-life", ""), ("unaided", ""), ("examination", "")):
+    for name, default in (("strength", "3"), ("doubt", "1"), ("half-life", ""), ("curious", ""), ("examination", "")):
         parser.add_argument(f"--{name}", default=default, help="values, with commas between")
     parser.add_argument(
         "--shared", action="store_true", help="without memory: as a memory of strength 0, in one program"

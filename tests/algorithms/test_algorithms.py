@@ -28,7 +28,7 @@ REMEMBERING = (
     "remember >> mgd-dsp",
     "remember >> nsgd-dsp",
     "remember >> thompson-pairs-curves",
-    "remember(unaided=0.1) >> pdgd",
+    "remember(curious=0.1) >> pdgd",
 )
 
 

@@ -72,7 +72,7 @@ class Slow:
 class TestStrengthZero:
     @pytest.mark.parametrize("name", ["mgd-dsp", "wmgd-dsp-curves", "thompson-pairs", "pdgd", "pairrank", "mlp-pdgd"])
     def test_changes_no_bit(self, name: str) -> None:
-        base, with_memory = parse(name), parse(f"remember(strength=0, unaided=0.5) >> {name}")
+        base, with_memory = parse(name), parse(f"remember(strength=0, curious=0.5) >> {name}")
         one, other, split = play(base, 0), play(with_memory, 0), tiny_split()
         for number in range(90):
             asked = split.query(number % 12)
@@ -179,19 +179,24 @@ class TestBoosts:
         assert counts(learner, "q") == {names[0]: (0.0, 1.0), names[1]: (1.0, 1.0), names[2]: (0.0, 1.0)}
 
 
-class TestUnaided:
-    def test_a_share_of_lists_has_no_boosts(self) -> None:
-        learner = taught(Remember(unaided=0.25))
-        alone = [not learner.rank(query("q0")).query.boosts.size for _ in range(2000)]
-        assert abs(np.mean(alone) - 0.25) < 4.0 * np.sqrt(0.25 * 0.75 / 2000)
+class TestCurious:
+    def test_a_share_of_lists_raises_a_document_that_was_hardly_seen(self) -> None:
+        learner = taught(Remember(curious=0.25, examination=LastClick(beyond=0)))
+        known = learner.boosts(query("q0"))
+        hardly_seen = {row for row in range(6) if dict(counts(learner, "q0")).get(f"d{row}", (0.0, 0.0))[1] < 1.0}
+        assert hardly_seen
+        raised = []
+        for _ in range(2000):
+            boosts = learner.rank(query("q0")).query.boosts
+            changed = np.flatnonzero(boosts != known)
+            raised += changed.tolist()
+            assert len(changed) <= 1
+            assert all(boosts[row] == known.max() for row in changed)
+        assert set(raised) == hardly_seen
+        assert abs(len(raised) / 2000 - 0.25) < 4.0 * np.sqrt(0.25 * 0.75 / 2000)
 
-    def test_all_lists_and_none(self) -> None:
-        for share in (0.0, 1.0):
-            learner = taught(Remember(unaided=share))
-            assert [learner.rank(query("q0")).query.boosts.size for _ in range(20)] == [6 if share == 0.0 else 0] * 20
-
-    def test_best_always_has_boosts(self) -> None:
-        learner = taught(Remember(strength=1000.0, unaided=1.0, examination=WholeList()))
+    def test_best_is_never_curious(self) -> None:
+        learner = taught(Remember(strength=1000.0, curious=1.0, examination=WholeList()))
         boosts = learner.boosts(query("q0"))
         assert np.all(np.diff(boosts[learner.best(query("q0"))]) <= 0.0)
 
@@ -223,7 +228,7 @@ class TestStates:
         assert again.counts.tolist() == known.counts.tolist()
 
     def test_a_snapshot_continues_identically(self) -> None:
-        learner = taught(Remember(unaided=0.2, half_life=10.0))
+        learner = taught(Remember(curious=0.2, half_life=10.0))
         again = Learner.from_snapshot(Snapshot.from_bytes(learner.snapshot().to_bytes()))
         assert again.remembered("q0") == learner.remembered("q0")
         for number in range(20):
@@ -388,7 +393,7 @@ class TestRecipes:
             Learner(text, 4)
 
     @pytest.mark.parametrize(
-        "text", ["strength=-1", "doubt=0", "half_life=0.5", "unaided=1.5", "queries=0", "documents=0"]
+        "text", ["strength=-1", "doubt=0", "half_life=0.5", "curious=1.5", "queries=0", "documents=0"]
     )
     def test_parameters_have_limits(self, text: str) -> None:
         with pytest.raises((InvalidRecipe, InvalidValue)):

@@ -420,6 +420,11 @@ def remembered_boosts_case(draw: Any) -> tuple[Any, ...]:
     return model, draw(st.floats(0, 1)), documents, draw(st.sampled_from([0.0, 3.0])), doubt
 
 
+def raised_case(draw: Any) -> tuple[Any, ...]:
+    model, _, documents, *_ = remembered_boosts_case(draw)
+    return draw(numbers(len(documents))), model, documents, draw(streams())
+
+
 def remembered_count_case(draw: Any) -> tuple[Any, ...]:
     """A list with known and new documents, of which some were clicked, some seen, and some neither."""
     known, counts = remembered_case(draw)
@@ -718,6 +723,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("remembered", "newer_records"): lambda draw: (bucket_case(draw)[0], draw(st.integers(9, 16))),
     ("remembered", "text_keys"): texts_case,
     ("remembered", "boosts"): remembered_boosts_case,
+    ("remembered", "raised"): raised_case,
     ("remembered", "count"): remembered_count_case,
     ("bandits", "kl_upper"): lambda draw: (draw(st.floats(0, 1)), draw(st.floats(1e-4, 20))),
     ("bandits", "kl_budget"): lambda draw: (draw(st.floats(1, 1e9)),),
@@ -781,7 +787,7 @@ def same(one: Any, other: Any) -> None:
         "c-mgd",
         "pdgd",
         "pairrank",
-        "remember(half_life=5, unaided=0.1) >> mgd-dsp",
+        "remember(half_life=5, curious=0.1) >> mgd-dsp",
         "remember(queries=3, documents=4) >> pdgd",
         "remember >> pairrank",
         'pairrank(loss="sum", transitive=False)',

@@ -92,7 +92,7 @@ def test_a_run_does_not_depend_on_larger_queries_and_more_features_in_its_batch(
 def test_a_memory_without_strength_changes_nothing_and_a_run_has_the_memory_of_its_own_fold(spec):
     """Folds share one table of documents; a run of the second fold must be the same alone and among others."""
     forgetful = replace(spec, algorithm="remember(strength=0) >> log-pairs", fold=2)
-    remembers = replace(spec, algorithm="remember(half_life=9, unaided=0.1) >> log-pairs", fold=2)
+    remembers = replace(spec, algorithm="remember(half_life=9, curious=0.1) >> log-pairs", fold=2)
     alone = {each.spec: each for run in (forgetful, remembers) for each in Lockstep("double").run([run])}
     others = [replace(remembers, fold=fold, seed=7) for fold in (1, 2)]
     together = {each.spec: each for each in Lockstep("double").run([*others, forgetful, remembers])}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from duelrank.kernels import Floats, Ints
+from duelrank.kernels.random import below
 from duelrank.kernels.remembered import HEAD
 
 _BITS = 2**64
@@ -56,6 +57,16 @@ def boosts(model: Ints, rate: float, documents: Ints, strength: float, doubt: fl
     found = {key: (c - rate * v) / (v + doubt) for key, c, v in zip(model[1 : 1 + n].tolist(), *counts, strict=True)}
     all_boosts = np.array([strength * found.get(document, 0.0) for document in documents.tolist()], np.float32)
     return all_boosts.astype(np.float64) if all_boosts.any() else np.empty(0)
+
+
+def raised(boosts: Floats, model: Ints, documents: Ints, stream: Any) -> Floats:
+    """Raise one of the documents with less than a view; each replaces the earlier choice with the right probability."""
+    n = int(model[0])
+    views = dict(zip(model[1 : 1 + n].tolist(), model[1 + 2 * n : 1 + 3 * n].view(np.float64).tolist(), strict=True))
+    hardly_seen = [row for row, key in enumerate(documents.tolist()) if views.get(key, 0.0) < 1.0]
+    found, chosen = boosts.copy(), [row for k, row in enumerate(hardly_seen, 1) if below(stream, k) == 0]
+    found[chosen[-1:]] = max(0.0, *boosts.tolist(), 0.0)
+    return found
 
 
 def count(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.algorithms.dbgd import DBGD
 from duelrank.algorithms.represented import Represented
+from duelrank.algorithms.thompson_pairs import ThompsonPairs
 from duelrank.core.errors import InvalidRecipe
 from duelrank.core.memory import QueryMemory, query_key, replaced
 from duelrank.core.registry import Between, Part, alias, register, spell
@@ -41,6 +42,7 @@ from duelrank.representation import Representation
 #: Factor on the earlier clicks and views of all queries, with each list.
 RATE_KEPT = 0.999
 
+_USERS = DependentClick(attraction=0.21, forgetting=1.0, after_click=0.32)
 _NO_RATE = np.zeros(2)
 _NOTHING = np.empty(0, np.int64)
 
@@ -142,8 +144,6 @@ class Remember(Part):
     curious
         Share of the lists of known queries in which one document that was hardly seen yet, chosen at random, gets the largest boost
         of the list, so that a new document that is better than all known ones is found.
-    unaided
-        Share of lists that are made without boosts.
     examination
         The model of which unclicked documents were seen.
     queries
@@ -169,13 +169,12 @@ class Remember(Part):
     learning_only: ClassVar[tuple[str, ...]] = ("*",)
     lasting: ClassVar[tuple[str, ...]] = ("queries_*", "rate", "lists")
 
-    strength: Annotated[float, Between(0.0, 1e6, tuned=(0.3, 30.0), log=True)] = 3.0
-    doubt: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 30.0), log=True)] = 1.0
+    strength: Annotated[float, Between(0.0, 1e6, tuned=(0.3, 30.0), log=True)] = 5.0
+    doubt: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 30.0), log=True)] = 2.0
     half_life: Annotated[float, Between(1.0, 1e12, tuned=(10.0, 1e4), log=True)] | None = None
-    explained: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.5
-    curious: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 0.2))] = 0.0
-    unaided: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 0.2))] = 0.0
-    examination: Examination = DependentClick(attraction=0.6, forgetting=1.0, after_click=0.1)
+    explained: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.75
+    curious: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 0.2))] = 0.05
+    examination: Examination = _USERS
     queries: Annotated[int, Between(1, 10_000_000)] = 10_000
     documents: Annotated[int, Between(1, 10_000)] = 100
 
@@ -238,11 +237,9 @@ class Remember(Part):
         return sorted(documents, key=lambda each: -each.boost)
 
     def drawn(self, memory: Memory, query: Query, stream: Stream) -> Boosts:
-        """Return the boosts of a list that explores: in a share of the lists none, in another with a raised new document."""
+        """Return the boosts of a list that explores: in a share of the lists, one document that was hardly seen is raised."""
         found = self.boosts(memory, query)
-        if not found.size or (self.unaided > 0.0 and uniform(stream) < self.unaided):
-            return NO_BOOSTS
-        if self.curious > 0.0 and uniform(stream) < self.curious:
+        if found.size and self.curious > 0.0 and uniform(stream) < self.curious:
             model, _ = self.table.read(memory, query.id)
             found = kernel.raised(found, model, keys_of(query), stream)
             found.flags.writeable = False
@@ -471,3 +468,7 @@ def counted(algorithm: Algorithm, state: State, query: Query, ranking: Ranking, 
 
 
 alias("remember", Remember())
+alias(
+    "thompson-pairs-remembered",
+    Remembered(ThompsonPairs(_USERS, prior=5.0, width=0.169, balance=0.25), Remember()),
+)

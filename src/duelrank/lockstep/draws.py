@@ -35,9 +35,8 @@ class Purpose(IntEnum):
     SAMPLE = 10
     PAIRS = 11
     POPULARITY = 12
-    UNAIDED = 13
-    CURIOUS = 14
-    CURIOSITY = 15
+    CURIOUS = 13
+    CURIOSITY = 14
 
 
 _N_PURPOSES = 16

@@ -44,15 +44,14 @@ class RememberTwin(Twin):
         return Recent(jnp.zeros(2, jnp.float64), self.examination.start(numbers["examination"], n_features))
 
     def boosts(self, numbers: Numbers, memory: Recent, table: Array, query: Query, draws: Draws) -> Array:
-        """Return the boost of each document of the query; 0 for all in lists without boosts."""
+        """Return the boost of each document of the query."""
         clicks, views = _own(table, query).T
         recent_clicks, recent_views = memory.rate
         rate = recent_clicks / jnp.where(recent_views > 0.0, recent_views, 1.0)
         found = numbers["strength"] * (clicks - rate * views) / (views + numbers["doubt"])
         found = self._raised(numbers, found, views, query, draws)
-        aided = draws.uniform(Purpose.UNAIDED) >= numbers["unaided"]
         # Rounded as on the CPU, where a service stores them in single precision.
-        rounded = jnp.where(query.present & aided, found, 0.0).astype(jnp.float32)
+        rounded = jnp.where(query.present, found, 0.0).astype(jnp.float32)
         return rounded.astype(draws.real)
 
     def _raised(self, numbers: Numbers, found: Array, views: Array, query: Query, draws: Draws) -> Array:
