@@ -35,7 +35,6 @@ from duelrank.core.types import (
 )
 from duelrank.kernels import remembered as kernel
 from duelrank.kernels.elementary import power
-from duelrank.kernels.random import uniform
 from duelrank.projection import DependentClick, Examination
 from duelrank.representation import Representation
 
@@ -205,17 +204,23 @@ class Remember(Part):
 
     def boosts(self, memory: Memory, query: Query) -> Boosts:
         """Return the boosts of the documents of a query; empty if nothing is known about it."""
-        if not query.id or self.strength == 0.0:
-            return NO_BOOSTS
-        model, _ = self.table.read(memory, query.id)
+        model = self.model(memory, query.id)
         return self.boosts_of(model, click_rate(memory), keys_of(query)) if model.size else NO_BOOSTS
 
-    def boosts_of(self, model: NDArray[np.int64], rate: float, documents: NDArray[np.int64]) -> Boosts:
+    def model(self, memory: Memory, query: str) -> NDArray[np.int64]:
+        """Return the packed form of a query; empty if nothing is known about it, or if that has no effect."""
+        return self.table.read(memory, query)[0] if query and self.strength > 0.0 else _NOTHING
+
+    def boosts_of(
+        self, model: NDArray[np.int64], rate: float, documents: NDArray[np.int64], stream: Stream | None = None
+    ) -> Boosts:
         """Return the boosts of documents, given by their keys, from the packed form of a query; empty if all are 0.
 
+        With a stream they are those of a list that explores: in a share of the lists, one document that was hardly seen is raised.
         They are rounded to single precision, in which a service stores them.
         """
-        found: Boosts = kernel.boosts(model, rate, documents, self.strength, self.doubt)
+        parts = (model, rate, documents, self.strength, self.doubt)
+        found: Boosts = kernel.boosts(*parts) if stream is None else kernel.drawn(*parts, self.curious, stream)
         if not found.size:
             return NO_BOOSTS
         found.flags.writeable = False
@@ -237,13 +242,9 @@ class Remember(Part):
         return sorted(documents, key=lambda each: -each.boost)
 
     def drawn(self, memory: Memory, query: Query, stream: Stream) -> Boosts:
-        """Return the boosts of a list that explores: in a share of the lists, one document that was hardly seen is raised."""
-        found = self.boosts(memory, query)
-        if found.size and self.curious > 0.0 and uniform(stream) < self.curious:
-            model, _ = self.table.read(memory, query.id)
-            found = kernel.raised(found, model, keys_of(query), stream)
-            found.flags.writeable = False
-        return found
+        """Return the boosts of a list that explores."""
+        model = self.model(memory, query.id)
+        return self.boosts_of(model, click_rate(memory), keys_of(query), stream) if model.size else NO_BOOSTS
 
     def count(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
         """Return the memory after a list."""
