@@ -64,7 +64,13 @@ class Remembrance(NamedTuple):
             return cls(model, np.empty((2, 0)))
         n = int(model[0])
         names = json.loads(model[1 + 3 * n :].tobytes()) if model.size > 1 + 3 * n else ()
-        return cls(model[1 : 1 + n], model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n), names)
+        return cls(model[1 : 1 + n], cls.counts_in(model), names)
+
+    @staticmethod
+    def counts_in(model: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the clicks and views in a packed form that is not empty."""
+        n = int(model[0])
+        return model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n)
 
     def without(self, key: int) -> Remembrance:
         """Return the documents without the one with this key."""
@@ -228,11 +234,12 @@ class Remember(Part):
 
     def remembered(self, memory: Memory, query: str) -> list[RememberedDocument]:
         """Return the documents that are remembered for a query, those with the largest boosts first."""
-        model, _ = self.table.read(memory, query)
-        if not model.size:
-            return []
+        return self.documents_of(self.table.read(memory, query)[0], click_rate(memory))
+
+    def documents_of(self, model: NDArray[np.int64], rate: float) -> list[RememberedDocument]:
+        """Return the documents in the packed form of a query, those with the largest boosts first."""
         known = Remembrance.unpacked(model)
-        boosts = self.boosts_of(model, click_rate(memory), known.keys)
+        boosts = self.boosts_of(model, rate, known.keys) if model.size else NO_BOOSTS
         columns = (
             known.names[1:] if known.names else known.keys.tolist(),
             *known.counts.tolist(),
