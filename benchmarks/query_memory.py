@@ -1,8 +1,8 @@
 """Measures the memory of queries: bytes per document, time to save and restore it, and what it adds to a rank.
 
 Fills a memory with queries and documents, then measures, all in this process: its size, that of its snapshot, the seconds to save
-and to restore it, and the processor time of a rank without a query, with an unknown one, and with a remembered one, as a ratio to
-that of the same algorithm without a memory, in turns. Nothing here fails for being slow.
+and to restore it, those of a restart of a service with it, and the processor time of a rank without a query, with an unknown one,
+and with remembered ones, as a ratio to that of the same algorithm without a memory, in turns. Nothing here fails for being slow.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def filled(remember: Remember, n_queries: int, n_documents: int) -> Memory:
     """Return a full memory; texts of queries have about 15 letters and ids of documents 9."""
     memory, rng = remember.start(), np.random.default_rng(1)
     for number in range(n_queries):
-        ids = [f"sku{sku:06d}" for sku in rng.integers(1_000_000, size=n_documents)]
+        ids = [f"sku{sku:06d}" for sku in rng.choice(1_000_000, n_documents, replace=False)]
         counts = np.array([rng.random(n_documents), 1.0 + rng.random(n_documents)])
         model = Remembrance(document_keys(ids), counts, [f"query {number:09d}", *ids]).packed()
         memory = remember.table.write(memory, f"query {number:09d}", model, 1, number)
@@ -77,10 +77,21 @@ async def measured_ranks(url: str, memory: Memory, base: str, recipe: str, round
             1:
         ]  # the first one compiles
         await service.stop()
+        stopped = time.perf_counter()
+        service = Service(storage)
+        await service.start()
+        await service.wait_ready()
+        restarted = time.perf_counter() - stopped
+        known = service.memory("shop", limit=1).queries
+        await service.stop()
     times = {kind: np.array([each[kind] for each in found]) for kind in found[0]}
     plain = times.pop("plain")
     ratios = {kind: round(float(np.median(each / plain)), 3) for kind, each in times.items()}
-    return {"plain, µs": round(1e6 * float(np.median(plain)), 1), **ratios}
+    return {
+        "plain, µs": round(1e6 * float(np.median(plain)), 1),
+        **ratios,
+        f"restart with {known:,}, s": round(restarted, 2),
+    }
 
 
 async def measured_round(app: Any, machine: Machine, number: int) -> dict[str, float]:

@@ -3,7 +3,7 @@
 A query has 20 products, of which three are relevant. Each day 100 honest users ask it, and a farm asks it too and clicks on one
 irrelevant product, wherever it is. After five days the farm stops. For each farm: the position of its product by the ranker without
 exploration at the end of each day, and after the last day by the weights alone. Everything goes through a service in memory, with a
-clock of its own. With ``--guard``, the ranker is compared with an order that has the relevant products first; the farm votes, too.
+clock of its own. With ``--guard``, the ranker imitates an order by the first feature, is compared with it, and the farm votes, too.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def positions(recipe: str, kind: str, clicks: int, honest: User, days: int
     """Return the position of the farm's product at the end of each day, and how it ended."""
     features = np.random.default_rng(1).random((N_PRODUCTS, 5)).round(6).tolist()
     products = [Document(id, row) for id, row in zip(LABELS, features, strict=True)]
-    products.sort(key=lambda each: -LABELS[each.id])
+    products.sort(key=lambda each: -each.features[0])
     clock, key, number, found = SetClock(), stream_key(1, "clicks"), 0, []
     with open_storage("sqlite://") as storage:
         service = Service(storage, Settings(publish_every=0.0, salt=b"farm"), clock)
