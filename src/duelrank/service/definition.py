@@ -474,7 +474,7 @@ class Definition:
             weights = self.algorithm.carry(before, after)  # there are more columns now, for the same curves
         return norm(after.weights - weights)
 
-    @property
+    @cached_property
     def remember(self) -> Remember | None:
         """The memory of queries in the algorithm, None if it has none."""
         return memory_of(self._base)
