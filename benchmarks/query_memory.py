@@ -117,7 +117,9 @@ async def measured_round(app: Any, machine: Machine, number: int) -> dict[str, f
             query = f"query {rng.integers(remember.queries):09d}"
             ids = Remembrance.unpacked(remember.table.read(machine.remembered, query)[0]).names[1:21]
             rows = rng.random((len(ids), N_FEATURES)).round(6).tolist()
-            body = {"documents": [{"id": id, "features": row} for id, row in zip(ids, rows, strict=True)]}
+            body: dict[str, Any] = {
+                "documents": [{"id": id, "features": row} for id, row in zip(ids, rows, strict=True)]
+            }
             body["impression_id"] = f"{kind}-{number}-{place}"
             if kind in ("unknown query", "known query"):
                 body["query"] = query if kind == "known query" else f"{query} nobody asked"

@@ -63,8 +63,8 @@ async def visit(service: Service, products: list[Document], user: str | None, cl
 async def positions(recipe: str, kind: str, clicks: int, honest: User, days: int, guard: bool) -> tuple[list[int], str]:
     """Return the position of the farm's product at the end of each day, and how it ended."""
     features = np.random.default_rng(1).random((N_PRODUCTS, 5)).round(6).tolist()
-    products = [Document(id, row) for id, row in zip(LABELS, features, strict=True)]
-    products.sort(key=lambda each: -each.features[0])
+    rows = sorted(zip(LABELS, features, strict=True), key=lambda each: -each[1][0])
+    products = [Document(id, row) for id, row in rows]
     clock, key, number, found = SetClock(), stream_key(1, "clicks"), 0, []
     with open_storage("sqlite://") as storage:
         service = Service(storage, Settings(publish_every=0.0, salt=b"farm"), clock)

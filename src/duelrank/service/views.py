@@ -194,7 +194,7 @@ def pinned_queries(ranker: Ranker, queries: int, evidence: float, documents: int
         clicks, views = Remembrance.counts_in(model)
         if ((clicks >= evidence) & (clicks > rate * views)).any():
             found.append((views.sum(), lists, model))
-    best = [_remembered_query(remember, rate, *each) for _, *each in nlargest(queries, found, key=itemgetter(0))]
+    best = [_remembered_query(remember, rate, *each[1:]) for each in nlargest(queries, found, key=itemgetter(0))]
     pinned = [PinnedQuery(each.query, each.lists, _pinned(each, evidence)[:documents]) for each in best]
     return [each for each in pinned if each.documents]
 
