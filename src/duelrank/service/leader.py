@@ -569,8 +569,8 @@ class Term:
         observer.closed(name, closed.outcome, closed.norm, closed.clicks, closed.reciprocal_rank)
         if closed.skipped:
             observer.skipped(name, closed.skipped)
-        if closed.vote:
-            observer.guard_list(name, closed.vote)
+        for vote in closed.votes:
+            observer.guard_list(name, vote)
 
     def _record_failures(self, name: str, progress: RankerProgress) -> None:
         """Append the events from which learning has failed, before anything that follows from that is saved."""
@@ -727,9 +727,9 @@ class Term:
         progress.closing.clear()
 
     def _close_overdue(self, name: str, progress: RankerProgress) -> None:
-        """Close the impressions whose deadline is over, and the oldest if there are too many."""
+        """Close the impressions whose deadline is over, and the oldest if they and the guard lists that wait are too many."""
         now, machine = self._clock.monotonic(), progress.machine
-        surplus = len(machine.open) - len(progress.closing) - self._settings.max_open
+        surplus = len(machine.open) + machine.order.waiting - len(progress.closing) - self._settings.max_open
         again = takewhile(lambda id: progress.closing[id] <= now, progress.closing)
         due = dict.fromkeys(again, 0)
         for place, (id, deadline) in enumerate(progress.deadlines.items()):
