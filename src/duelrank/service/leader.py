@@ -377,8 +377,8 @@ class RankerProgress:
         self.saved_memory, self.saved_forgotten, self.memory_bytes = machine.remembered, 0, 0  # as it was last saved
         self.status_number, self.status_at = -1, started - 1e9
         self.history_number, self.history_at = -1, started - 1e9
-        self.reported_guard: Guard | None = None
-        self.guard_at, self.warned, self.reported_imitates = started - 1e9, False, False
+        self.reported: tuple[Guard | None, bool, int] = (None, False, 0)  # of the guard
+        self.guard_at, self.warned = started - 1e9, False
 
 
 class Term:
@@ -778,16 +778,16 @@ class Term:
     def _report_guard(self, name: str, progress: RankerProgress) -> None:
         """Pass changed evidence of a guard to the observer, at intervals, because computing it takes some time."""
         now, machine, guard = self._clock.monotonic(), progress.machine, progress.machine.guard
-        same = guard is progress.reported_guard and machine.imitates == progress.reported_imitates
-        if same or now - progress.guard_at < STATUS_SECONDS:
+        state, before = (guard, machine.imitates, machine.order.waiting), progress.reported
+        if state == before or now - progress.guard_at < STATUS_SECONDS:
             return
         info = None if guard is None else guard_info(machine.definition.spec, machine.version, machine.status)
         self._rankers.observer.guard(name, info)
-        if progress.reported_imitates and not machine.imitates:
+        if before[1] and not machine.imitates:
             logger.info(
                 "%r has imitated your order for %d lists, and decides lists from here on", name, machine.imitated
             )
-        progress.reported_guard, progress.guard_at, progress.reported_imitates = guard, now, machine.imitates
+        progress.reported, progress.guard_at = state, now
         warnings = () if info is None else info.warnings
         if warnings and not progress.warned:
             logger.warning("guard of %r: %s", name, "; ".join(warnings))
