@@ -110,9 +110,10 @@ def times_of_alarm(rate: float, draws: NDArray[np.uint64], lists: int = 4000) ->
     times = [closed[first][alarm_after(won[first]) - 1]]
     last = alarm_after(won) - 1
     unclicked = shown + 0.5 / rate  # one after each decisive list
-    for limit in (None, *LIMITS):
-        until = unclicked + (reading[lists:] if limit is None else limit)
-        times.append(max(closed[: last + 1].max(), until[:last].max(initial=0.0)))
+    for limit in (np.inf, *LIMITS):
+        clicked = shown + np.minimum(reading[:lists], limit)
+        until = unclicked + (reading[lists:] if limit == np.inf else limit)
+        times.append(max(clicked[: last + 1].max(), until[:last].max(initial=0.0)))
     return times
 
 
