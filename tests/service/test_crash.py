@@ -31,6 +31,7 @@ SERVER = """
     from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
     from duelrank.storage import open_storage
 
+    RECIPE = "remember(queries=5, documents=6) >> mgd-dsp"  # some queries leave
     GUARD = GuardSpec(share=0.5, false_alarm_every=10.0, promote=(0.5, 1.0), on_alarm="rollback")
 
     def say(*words):
@@ -41,7 +42,8 @@ SERVER = """
         for number in range(1_000_000):
             key, rng = f"{life}-{who}-{number}", np.random.default_rng((who, number))
             documents = [Document(f"d{i}", row) for i, row in enumerate(rng.random((8, 4)).tolist())]
-            answer = await service.rank("shop", RankRequest(documents, impression_id=key))
+            request = RankRequest(documents, impression_id=key, query=f"query {number % 7}")
+            answer = await service.rank("shop", request)
             say("ranked", key, ",".join(each.id for each in answer.ranking))
             if number % 4 < 3:
                 clicks = [answer.ranking[number % 5].id]
@@ -62,7 +64,7 @@ SERVER = """
             await service.wait_ready()
             guard, imitate = (GUARD, 20) if guarded else (None, 0)
             named = {"length": 5, "seed": 7, "guard": guard, "imitate": imitate}
-            await service.create(RankerSpec("shop", "mgd-dsp", ("a", "b", "c", "d"), **named))
+            await service.create(RankerSpec("shop", RECIPE, ("a", "b", "c", "d"), **named))
             say("leads" if service.leads else "follows")
             if life != "idle":
                 await asyncio.gather(*(user(service, life, who) for who in range(4)))

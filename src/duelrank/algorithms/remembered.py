@@ -38,7 +38,6 @@ from duelrank.core.types import (
 )
 from duelrank.kernels import remembered as kernel
 from duelrank.kernels.elementary import power
-from duelrank.kernels.random import uniform
 from duelrank.projection import DependentClick, Examination
 from duelrank.representation import Representation
 
@@ -68,7 +67,13 @@ class Remembrance(NamedTuple):
             return cls(model, np.empty((2, 0)))
         n = int(model[0])
         names = json.loads(model[1 + 3 * n :].tobytes()) if model.size > 1 + 3 * n else ()
-        return cls(model[1 : 1 + n], model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n), names)
+        return cls(model[1 : 1 + n], cls.counts_in(model), names)
+
+    @staticmethod
+    def counts_in(model: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the clicks and views in a packed form that is not empty."""
+        n = int(model[0])
+        return model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n)
 
     def without(self, key: int) -> Remembrance:
         """Return the documents without the one with this key."""
@@ -208,17 +213,23 @@ class Remember(Part):
 
     def boosts(self, memory: Memory, query: Query) -> Boosts:
         """Return the boosts of the documents of a query; empty if nothing is known about it."""
-        if not query.id or self.strength == 0.0:
-            return NO_BOOSTS
-        model, _ = self.table.read(memory, query.id)
+        model = self.model(memory, query.id)
         return self.boosts_of(model, click_rate(memory), keys_of(query)) if model.size else NO_BOOSTS
 
-    def boosts_of(self, model: NDArray[np.int64], rate: float, documents: NDArray[np.int64]) -> Boosts:
+    def model(self, memory: Memory, query: str) -> NDArray[np.int64]:
+        """Return the packed form of a query; empty if nothing is known about it, or if that has no effect."""
+        return self.table.read(memory, query)[0] if query and self.strength > 0.0 else _NOTHING
+
+    def boosts_of(
+        self, model: NDArray[np.int64], rate: float, documents: NDArray[np.int64], stream: Stream | None = None
+    ) -> Boosts:
         """Return the boosts of documents, given by their keys, from the packed form of a query; empty if all are 0.
 
+        With a stream they are those of a list that explores: in a share of the lists, one document that was hardly seen is raised.
         They are rounded to single precision, in which a service stores them.
         """
-        found: Boosts = kernel.boosts(model, rate, documents, self.strength, self.doubt)
+        parts = (model, rate, documents, self.strength, self.doubt)
+        found: Boosts = kernel.boosts(*parts) if stream is None else kernel.drawn(*parts, self.curious, stream)
         if not found.size:
             return NO_BOOSTS
         found.flags.writeable = False
@@ -226,11 +237,12 @@ class Remember(Part):
 
     def remembered(self, memory: Memory, query: str) -> list[RememberedDocument]:
         """Return the documents that are remembered for a query, those with the largest boosts first."""
-        model, _ = self.table.read(memory, query)
-        if not model.size:
-            return []
+        return self.documents_of(self.table.read(memory, query)[0], click_rate(memory))
+
+    def documents_of(self, model: NDArray[np.int64], rate: float) -> list[RememberedDocument]:
+        """Return the documents in the packed form of a query, those with the largest boosts first."""
         known = Remembrance.unpacked(model)
-        boosts = self.boosts_of(model, click_rate(memory), known.keys)
+        boosts = self.boosts_of(model, rate, known.keys) if model.size else NO_BOOSTS
         columns = (
             known.names[1:] if known.names else known.keys.tolist(),
             *known.counts.tolist(),
@@ -240,13 +252,9 @@ class Remember(Part):
         return sorted(documents, key=lambda each: -each.boost)
 
     def drawn(self, memory: Memory, query: Query, stream: Stream) -> Boosts:
-        """Return the boosts of a list that explores: in a share of the lists, one document that was hardly seen is raised."""
-        found = self.boosts(memory, query)
-        if found.size and self.curious > 0.0 and uniform(stream) < self.curious:
-            model, _ = self.table.read(memory, query.id)
-            found = kernel.raised(found, model, keys_of(query), stream)
-            found.flags.writeable = False
-        return found
+        """Return the boosts of a list that explores."""
+        model = self.model(memory, query.id)
+        return self.boosts_of(model, click_rate(memory), keys_of(query), stream) if model.size else NO_BOOSTS
 
     def count(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
         """Return the memory after a list."""

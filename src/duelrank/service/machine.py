@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from duelrank.algorithms.remembered import counted
 from duelrank.core.errors import DuelrankError, StorageFailure, StoreCorrupt
 from duelrank.core.registry import Part
 from duelrank.core.types import Features, Feedback, Memory, State
@@ -570,7 +571,7 @@ class Machine:
         after = _checked(teacher.handed_over(self.state, logged))
         unshown = ("",) * (len(raw) - body.shown)
         named = definition.query(raw, id=body.query, documents=(*body.ids, *unshown) if body.ids else ())
-        return logged, definition.counted(after, named, shown, feedback)
+        return logged, counted(definition.algorithm, after, named, shown, feedback)
 
     def _logged_actions(self, body: log.StoredLog) -> OpenImpression:
         seen = OpenImpression(0, 0.0, 0, OLD, [], body.examined, True)
