@@ -25,7 +25,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -35,7 +34,6 @@ import numpy as np
 
 from duelrank import RunSpec, parse
 from duelrank.algorithms import Algorithm, Remembered, Represented
-from duelrank.core.compiling import Kernel
 from duelrank.core.grammar import listed, split_top_level
 from duelrank.core.registry import register, spell
 from duelrank.datasets import Dataset, LongTail
@@ -309,10 +307,6 @@ def main() -> None:
     asked = options()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("duelrank").setLevel(logging.INFO)
-    if (
-        find_spec("numba") is None
-    ):  # on a machine that has only JAX, the few kernels that are called run as plain Python
-        Kernel.__call__ = lambda self, *given, **named: self._function(*given, **named)  # type: ignore[method-assign]
     check_device(asked.device)
     program._MOST_RUNS = asked.batch
     asked.out.mkdir(parents=True, exist_ok=True)
