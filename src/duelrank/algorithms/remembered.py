@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -472,6 +472,23 @@ def memory_of(algorithm: Algorithm) -> Remember | None:
     """Return the memory of queries of a recipe; None if it has none."""
     base = algorithm.base if isinstance(algorithm, Represented) else algorithm
     return base.remember if isinstance(base, Remembered) else None
+
+
+def base_of(algorithm: Algorithm) -> Algorithm | None:
+    """Return the recipe that one is compared with: the same without its projection or its memory; None if it has neither.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> from duelrank.algorithms.remembered import base_of
+    >>> base_of(parse("query-scaled >> remember >> pdgd"))
+    Represented(base=PDGD(), representation=QueryScaled())
+    """
+    if isinstance(algorithm, Projected):
+        return algorithm.base
+    if isinstance(algorithm, Represented) and isinstance(algorithm.base, Remembered):
+        return replace(algorithm, base=algorithm.base.base)
+    return algorithm.base if isinstance(algorithm, Remembered) else None
 
 
 def counted(algorithm: Algorithm, state: State, query: Query, ranking: Ranking, feedback: Feedback) -> State:
