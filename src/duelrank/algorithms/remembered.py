@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.algorithms.dbgd import DBGD
-from duelrank.algorithms.dueling_bandit import DuelingBandit
-from duelrank.algorithms.pairrank import PairRank
 from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.represented import Represented
 from duelrank.algorithms.thompson_pairs import ThompsonPairs
@@ -146,9 +144,6 @@ class Remember(Part):
     half_life
         Number of lists of a query after which its clicks and views count half, for tastes and documents that change; None: they
         count forever.
-    explained
-        Share of a boost that counts as known when pairs of documents teach the weights: at 1 the weights learn only what the memory
-        does not explain, at 0 they learn as if there were no memory.
     curious
         Share of the lists of known queries in which one document that was hardly seen yet, chosen at random, gets the largest boost
         of the list, so that a new document that is better than all known ones is found.
@@ -180,7 +175,6 @@ class Remember(Part):
     strength: Annotated[float, Between(0.0, 1e6, tuned=(0.3, 30.0), log=True)] = 5.0
     doubt: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 30.0), log=True)] = 2.0
     half_life: Annotated[float, Between(1.0, 1e12, tuned=(10.0, 1e4), log=True)] | None = None
-    explained: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.75
     curious: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 0.2))] = 0.05
     examination: Examination = _USERS
     queries: Annotated[int, Between(1, 10_000_000)] = 10_000
@@ -371,12 +365,6 @@ class Remembered(Algorithm):
         return f"{spell(self.remember)} >> {spell(self.base)}"
 
     @property
-    def inert_fields(self) -> frozenset[str]:  # type: ignore[override]  # of this recipe
-        """The share of known boosts, if the base compares or fits documents without boosts."""
-        without = isinstance(self.base, (DuelingBandit, Projected, PairRank))
-        return frozenset({"remember.explained"}) if without else frozenset()
-
-    @property
     def linear(self) -> bool:  # type: ignore[override]  # of this recipe
         """Whether the base is linear."""
         return self.base.linear
@@ -421,15 +409,6 @@ class Remembered(Algorithm):
         kept = {name: array for name, array in memory["remember"].items() if name != "examination"}
         return replaced({"remember": kept}, "base", base)
 
-    def _explained(self, impression: Impression) -> Impression:
-        """Return an impression with the share of its boosts that the base counts as known."""
-        query = impression.query
-        if not query.boosts.size or self.remember.explained == 1.0:
-            return impression
-        boosts = self.remember.explained * query.boosts
-        boosts.flags.writeable = False
-        return Impression(query.with_boosts(boosts), impression.ranking, impression.trace)
-
     def recalled(self, state: State, query: Query) -> Query:
         """Return a query with the boosts that are remembered; one that has boosts keeps them."""
         return (
@@ -454,7 +433,7 @@ class Remembered(Algorithm):
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
         """Return the gradient of the base, and the memory after counting the list."""
-        gradient, learned = self.base.gradient(state.of("base"), self._explained(impression), feedback, stream)
+        gradient, learned = self.base.gradient(state.of("base"), impression, feedback, stream)
         counted = self.remember.count(state.of("remember").memory, impression, feedback)
         return gradient, replaced(replaced(state.memory, "base", learned), "remember", counted)
 
@@ -465,7 +444,7 @@ class Remembered(Algorithm):
 
     def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
         """Return the components of the step of the base."""
-        return self.base.explain_step(state.of("base"), self._explained(impression), feedback, stream)
+        return self.base.explain_step(state.of("base"), impression, feedback, stream)
 
 
 def memory_of(algorithm: Algorithm) -> Remember | None:
