@@ -1,9 +1,9 @@
 """Chooses the settings of a memory of queries: reward, final weights and bad runs of a grid, with equal and unequal queries.
 
-    python studies/head_queries.py --device gpu --grid --strength 1,3,10 --doubt 1,4 --half-life None,100 --curious 0,0.1 --learned …
+    python studies/head_queries.py --device gpu --grid --strength 1,3,10 --doubt 1,4 --half-life None,100 --curious 0,0.1 --learned
 
-The suite ``head`` compares recipes with and without the memory at its defaults. Here, with ``--grid``, each recipe is also run behind
-``remember(…)``, with each combination of the given settings, and with ``--learned`` also with the memory as one more column of the
+The suite ``head`` compares recipes with and without the memory at its defaults. With ``--grid``, each recipe is also run behind
+``remember(…)``, with each combination of the settings, and with ``--learned`` also with the memory as one more column of the
 features, whose weight starts at the strength and is learned as any other weight.
 All runs are made in one process, in lockstep. Each run is one line of runs.csv in the folder, written when its batch
 ends; runs that are there already are not made again. Then a table is printed: for each data set the means of the users, online and
