@@ -44,7 +44,8 @@ _ANYTIME_NOTE = (
     "Each cell: the row's share of the impressions with a winner, the confidence band of this win rate, and the p-value; band and "
     "p-value are corrected for all pairs and valid at any time. Bold: p below 0.05."
 )
-_ROUNDING = 1e-12  # smaller preferences are rounding errors
+#: Smaller preferences are rounding errors.
+ROUNDING = 1e-12
 _STEPS = 14  # the step between two points of a history is a 14th of its length, at least 1: 33 points per power of ten
 
 
@@ -557,7 +558,7 @@ class Tally:
 
     def add(self, preferences: NDArray[np.float64], clicked: bool) -> None:
         """Count one list."""
-        self.wins += preferences > _ROUNDING
+        self.wins += preferences > ROUNDING
         self.leads += preferences
         self.squares += np.square(preferences)
         self.impressions += 1
