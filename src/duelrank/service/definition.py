@@ -775,7 +775,9 @@ def _restricted(representation: Any, kept: Collection[str]) -> Any:
 def check_name(what: str, name: str) -> None:
     """Raise if the name of a ranker or an experiment is invalid."""
     if not _NAME.fullmatch(name):
-        raise InvalidValue(f"{what}'s name has letters, digits and _ . - and begins with a letter or digit, got {name!r}")
+        raise InvalidValue(
+            f"{what}'s name has letters, digits and _ . - and begins with a letter or digit, got {name!r}"
+        )
 
 
 def check_closing(close_after: float, actions: Mapping[str, float]) -> None:

@@ -87,7 +87,9 @@ class ExperimentDefinition:
         for name in self.spec.actions:
             stored_action(name)
         if self.spec.length > settings.max_documents:
-            raise LimitExceeded(f"a list may have at most {settings.max_documents:,} documents, got {self.spec.length:,}")
+            raise LimitExceeded(
+                f"a list may have at most {settings.max_documents:,} documents, got {self.spec.length:,}"
+            )
 
     def warm_up(self, learning: bool = True) -> None:
         """Merge and count one full list, so that kernels are compiled before the first request."""
@@ -105,7 +107,9 @@ class ExperimentDefinition:
         """Return the lists of the client's systems; raise if one is missing, or has an invalid id."""
         for name in lists:
             if name in self.spec.rankers:
-                raise InvalidValue(f"{name!r} is a ranker of this service: it ranks the documents, so send no list of it")
+                raise InvalidValue(
+                    f"{name!r} is a ranker of this service: it ranks the documents, so send no list of it"
+                )
             if name not in self.spec.systems:
                 raise InvalidValue(str(UnknownName.among("system of this experiment", name, self.spec.systems)))
         return {name: _checked(name, lists, settings) for name in self.spec.systems}
@@ -122,10 +126,14 @@ class ExperimentDefinition:
 def _checked(name: str, lists: Mapping[str, Sequence[str]], settings: Settings) -> list[str]:
     found = checked_ranking(name, lists)
     if len(found) > settings.max_documents:
-        raise LimitExceeded(f"the list of a system has at most {settings.max_documents:,} documents, got {len(found):,}")
+        raise LimitExceeded(
+            f"the list of a system has at most {settings.max_documents:,} documents, got {len(found):,}"
+        )
     for id in found:
         if not isinstance(id, str) or not 0 < len(id) <= settings.max_id:
-            raise InvalidValue(f"the id of a document has from 1 to {settings.max_id} characters; the list of {name!r} has {id!r}")
+            raise InvalidValue(
+                f"the id of a document has from 1 to {settings.max_id} characters; the list of {name!r} has {id!r}"
+            )
     try:
         "".join(map(str, found)).encode()
     except UnicodeEncodeError as error:
