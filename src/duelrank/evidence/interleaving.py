@@ -275,7 +275,7 @@ class Result:
         }
         best = sorted((one for one in self.rankers if beaten[one]), key=lambda one: -len(beaten[one]))
         if not self.wins.any():
-            return f"undecided: of {counted(self.impressions, 'list')}, none has a winner yet"
+            return "undecided: no list has a winner yet"
         if len(self.rankers) == 2:
             one, other = self.rankers if self.wins[0, 1] >= self.wins[1, 0] else self.rankers[::-1]
             found = f"{one!r} is better than {other!r}" if best else f"undecided between {one!r} and {other!r}"
@@ -319,9 +319,10 @@ class Result:
             pairs = [self._places(one, other)]
         else:
             pairs = [(i, j) for j in range(len(self.rankers)) for i in range(j + 1, len(self.rankers))]
-        return win_rates([self._over_time(*pair, level) for pair in pairs], level)
+        return win_rates([self.over_time(*pair, level) for pair in pairs], level)
 
-    def _over_time(self, row: int, column: int, level: float) -> WinRate:
+    def over_time(self, row: int, column: int, level: float) -> WinRate:
+        """Return the win rate of a row against a column at each point of the history at which they have a winner."""
         past = zip(self.history.impressions, self.history.wins, strict=True)
         found = [(n, self._band(row, column, level, wins)) for n, wins in past if wins[row, column] + wins[column, row]]
         ends = [(each.rate, *each.interval) for _, each in found]

@@ -49,11 +49,14 @@ class ExperimentStatus(msgspec.Struct, frozen=True, array_like=True):
     open, waiting
         Numbers of open lists, and of closed ones that wait for an earlier one.
     repeated, decisive, anonymous
-        Numbers of lists with a winner that do not count because their user has voted that day; that count; and of these, without user.
+        Numbers of lists with a winner: those that do not count because their user has voted that day; those that count; and of
+        these, those without a user.
     counts, history, times
-        Counts of pairs, at earlier times, and when these were.
+        Counts of pairs, at earlier times, and when the last list of each time was shown.
     stopped
         Time at which the experiment was stopped, None if it runs.
+    counted
+        Time at which the last counted list was shown, 0 before the first.
     """
 
     number: int
@@ -67,6 +70,7 @@ class ExperimentStatus(msgspec.Struct, frozen=True, array_like=True):
     history: dict[str, Any]
     times: list[float]
     stopped: float | None
+    counted: float
 
     def result(self, systems: tuple[str, ...]) -> Result:
         """Return the preferences between the systems so far."""
@@ -103,6 +107,7 @@ class ExperimentMachine(EventMachine):
         self._counts, self._history = Tally.empty(len(definition.spec.all_systems)), WinHistory()
         self._times: list[float] = []
         self._repeated = self._decisive = self._anonymous = 0
+        self._counted = 0.0
         self._counting = Lock()  # other threads read the status
 
     @property
@@ -143,8 +148,8 @@ class ExperimentMachine(EventMachine):
 
     def _apply_impression(self, event: Event) -> None:
         stored = log.unpack(event.body, log.StoredImpression)
-        head = (event.number, event.time, stored.version, OLD, [], None, False)
-        self.open[event.key] = OpenImpression(*head, user=stored.user, length=len(stored.order))
+        head = (event.number, event.time, stored.version, OLD)
+        self.open[event.key] = OpenImpression(*head, [], None, False, user=stored.user, length=len(stored.order))
         self._order.show(event.number)
         self.tally.impressions += 1
 
@@ -199,6 +204,7 @@ class ExperimentMachine(EventMachine):
             self._decisive += 1
             self._anonymous += not outcome.user
         self._counts.add(table - table.T, outcome.clicked)
+        self._counted = outcome.time
         self._history.add(self._counts.impressions, self._counts.wins)
         if len(self._times) < len(self._history.impressions):
             self._times.append(outcome.time)
@@ -211,7 +217,7 @@ class ExperimentMachine(EventMachine):
             head = (self.number, tally, len(self.open), self._order.waiting)
             voted = (self._repeated, self._decisive, self._anonymous)
             past = self._history.to_dict(), self._times.copy()
-            return ExperimentStatus(*head, *voted, self._counts.to_dict(), *past, self.stopped)
+            return ExperimentStatus(*head, *voted, self._counts.to_dict(), *past, self.stopped, self._counted)
 
     def checkpoint(self) -> bytes:
         """Return what is needed to continue from here; equal machines give equal bytes."""
@@ -226,7 +232,7 @@ class ExperimentMachine(EventMachine):
         self._order, self._voters = InOrder(dict(found.order)), Voters(*found.voters)
         self._counts, self._history = Tally.from_dict(status.counts, n), WinHistory.from_dict(status.history, n)
         self._times, self._repeated = list(status.times), status.repeated
-        self._decisive, self._anonymous = status.decisive, status.anonymous
+        self._decisive, self._anonymous, self._counted = status.decisive, status.anonymous, status.counted
 
     def equals(self, body: bytes) -> bool:
         """Whether a checkpoint is of this machine."""

@@ -215,8 +215,9 @@ class Deleted(_Body, frozen=True):
 class StoredImpression(_Body, frozen=True, gc=False):
     """An impression was made (key: its id). The features of its documents are the event's attachment.
 
-    The attachment of a list of an experiment has the lists that it was merged from. ``ids`` are those of the shown documents, in order; ``documents`` is a digest of the ids of all candidates; ``features`` is
-    empty; ``names`` is a digest of the names of the features, empty in the oldest bodies.
+    The attachment of a list of an experiment has the lists that it was merged from. ``ids`` are those of the shown documents, in
+    order; ``documents`` is a digest of the ids of all candidates; ``features`` is empty; ``names`` is a digest of the names of the
+    features, empty in the oldest bodies.
     """
 
     version: int
@@ -415,7 +416,12 @@ def _unpacked(array: _Array) -> NDArray[Any]:
 
 def digest(state: State) -> bytes:
     """Return a digest of a state, of 16 bytes."""
-    return blake2b(pack_state(state), digest_size=16).digest()
+    return body_digest(pack_state(state))
+
+
+def body_digest(body: bytes) -> bytes:
+    """Return a digest of a body, of 16 bytes."""
+    return blake2b(body, digest_size=16).digest()
 
 
 def document_digest(ids: list[str]) -> bytes:
