@@ -136,9 +136,9 @@ def _print(info: ExperimentInfo, json: bool) -> None:
         style = "bold" if pair.better else None
         table.add_row(pair.one, pair.other, *counts, f"{pair.win_rate:.1%}", band, f"{pair.p_value:.2g}", style=style)
     console.print(table)
-    counts = (info.counted, info.clicked, info.decisive, info.no_feedback, info.repeated, info.open, info.waiting)
+    numbers = (info.counted, info.clicked, info.decisive, info.no_feedback, info.repeated, info.open, info.waiting)
     words = ("counted", "with a click", "decisive", "without feedback", "repeated", "open", "waiting")
-    said = ", ".join(f"{count:,} {word}" for count, word in zip(counts, words, strict=True))
+    said = ", ".join(f"{count:,} {word}" for count, word in zip(numbers, words, strict=True))
     console.print(f"{counted(info.lists, 'list')}: {said}; {_state(info)}", soft_wrap=True, markup=False)
     for warning in info.warnings:
         print_note(f"warning: {warning}")

@@ -351,7 +351,7 @@ class _BaseClient:
 
     @_method(name=_EXPERIMENT)
     def experiment(self, name: str) -> Call[ExperimentInfo]:
-        """Return an experiment: counts, wins, p-values and bands of each pair of systems, and the verdict; valid whenever you look."""
+        """Return the counts, the comparison of each pair of systems and the verdict of an experiment; valid whenever you look."""
         return Call("GET", _path(name, base=_EXPERIMENTS), answer(ExperimentInfo))
 
     @_method(name=_EXPERIMENT)
