@@ -14,7 +14,7 @@ from duelrank.core.types import Memory
 from duelrank.evidence import InOrder, Result, Voters
 from duelrank.evidence.interleaving import ROUNDING, Tally, WinHistory
 from duelrank.service import log
-from duelrank.service.definition import OLD
+from duelrank.service.definition import OLD, Outcome
 from duelrank.service.experiments import ExperimentDefinition
 from duelrank.service.intake import FeedbackTroubles
 from duelrank.service.machine import ClosedImpression, EventMachine, OpenImpression, feedback_on
@@ -84,7 +84,7 @@ class ExperimentStatus(msgspec.Struct, frozen=True, array_like=True):
 class _Checkpoint(msgspec.Struct, array_like=True):
     status: ExperimentStatus
     open: dict[str, OpenImpression]
-    order: list[tuple[int, ListOutcome | None]]
+    order: dict[int, ListOutcome | None]
     voters: tuple[int, bytes]
 
 
@@ -103,7 +103,8 @@ class ExperimentMachine(EventMachine):
         super().__init__(definition.number)
         self.definition, self._fetch = definition, fetch
         self.stopped: float | None = None
-        self._order, self._voters = InOrder[int, ListOutcome](), Voters()
+        self.order: InOrder[int, ListOutcome] = InOrder()
+        self._voters = Voters()
         self._counts, self._history = Tally.empty(len(definition.spec.all_systems)), WinHistory()
         self._times: list[float] = []
         self._repeated = self._decisive = self._anonymous = 0
@@ -150,7 +151,7 @@ class ExperimentMachine(EventMachine):
         stored = log.unpack(event.body, log.StoredImpression)
         head = (event.number, event.time, stored.version, OLD)
         self.open[event.key] = OpenImpression(*head, [], None, False, user=stored.user, length=len(stored.order))
-        self._order.show(event.number)
+        self.order.show(event.number)
         self.tally.impressions += 1
 
     def _apply_closed(self, id: str, event: Event) -> ClosedImpression | None:
@@ -160,16 +161,18 @@ class ExperimentMachine(EventMachine):
         outcome = self._outcome(id, impression, event) if impression.has_feedback else None
         with self._counting:
             if isinstance(outcome, ListOutcome):
-                self._order.close(impression.number, outcome)
+                self.order.close(impression.number, outcome)
                 self.tally.learned += 1
             else:  # no list waits for it any more
-                self._order.drop(impression.number)
+                self.order.drop(impression.number)
                 self.tally.no_feedback += outcome is None
                 self.tally.failed += outcome is not None
-            for each in self._order.ready():
-                self._count(each)
+            votes = tuple(self._count(each) for each in self.order.ready())
         del self.open[id]  # last: if the store fails before, the event can be applied again
-        return _closed(id, outcome, impression)
+        first = 1.0 / (impression.clicks[0] + 1) if impression.clicks else 0.0
+        kind: Outcome = "no_feedback" if outcome is None else "failed" if isinstance(outcome, str) else "learned"
+        failure = outcome if isinstance(outcome, str) else None
+        return ClosedImpression(id, kind, 0.0, len(impression.clicks), first, failure, votes)
 
     def _outcome(self, id: str, impression: OpenImpression, event: Event) -> ListOutcome | str:
         """Return what the clicks on a list say, or why that is not known."""
@@ -192,11 +195,11 @@ class ExperimentMachine(EventMachine):
         decided = later.tolist() if (np.abs(later) > ROUNDING).any() else []
         return ListOutcome(impression.time, impression.user, bool(impression.clicks), decided)
 
-    def _count(self, outcome: ListOutcome) -> None:
-        """Count a list whose turn has come; a user has one vote a day."""
+    def _count(self, outcome: ListOutcome) -> str:
+        """Count a list whose turn has come, and return how; a user has one vote a day."""
         if outcome.preferences and outcome.user and not self._voters.admit(outcome.user, outcome.time):
             self._repeated += 1
-            return
+            return "repeated"
         n = len(self._counts.wins)
         table = np.zeros((n, n))
         if outcome.preferences:
@@ -208,13 +211,14 @@ class ExperimentMachine(EventMachine):
         self._history.add(self._counts.impressions, self._counts.wins)
         if len(self._times) < len(self._history.impressions):
             self._times.append(outcome.time)
+        return "decisive" if outcome.preferences else "tie" if outcome.clicked else "no_click"
 
     @property
     def status(self) -> ExperimentStatus:
         """How far the experiment has come."""
         with self._counting:
             tally = ClosedTally(*msgspec.structs.astuple(self.tally))
-            head = (self.number, tally, len(self.open), self._order.waiting)
+            head = (self.number, tally, len(self.open), self.order.waiting)
             voted = (self._repeated, self._decisive, self._anonymous)
             past = self._history.to_dict(), self._times.copy()
             return ExperimentStatus(*head, *voted, self._counts.to_dict(), *past, self.stopped, self._counted)
@@ -222,14 +226,14 @@ class ExperimentMachine(EventMachine):
     def checkpoint(self) -> bytes:
         """Return what is needed to continue from here; equal machines give equal bytes."""
         voters = self._voters.day, self._voters.hashes
-        return log.pack(_Checkpoint(self.status, self.open, list(self._order.lists.items()), voters))
+        return log.pack(_Checkpoint(self.status, self.open, self.order.lists, voters))
 
     def restore(self, body: bytes, queries: Memory | None = None) -> None:
         """Continue from a checkpoint."""
         found, n = log.unpack(body, _Checkpoint), len(self.definition.spec.all_systems)
         status = found.status
         self.number, self.tally, self.open, self.stopped = status.number, status.closed, found.open, status.stopped
-        self._order, self._voters = InOrder(dict(found.order)), Voters(*found.voters)
+        self.order, self._voters = InOrder(found.order), Voters(*found.voters)
         self._counts, self._history = Tally.from_dict(status.counts, n), WinHistory.from_dict(status.history, n)
         self._times, self._repeated = list(status.times), status.repeated
         self._decisive, self._anonymous, self._counted = status.decisive, status.anonymous, status.counted
@@ -243,17 +247,6 @@ class ExperimentMachine(EventMachine):
         """Return what is needed to continue from a checkpoint: numbers of open lists; there are no versions."""
         found = log.unpack(checkpoint, _Checkpoint)
         return frozenset(impression.number for impression in found.open.values()), frozenset()
-
-
-def _closed(id: str, outcome: ListOutcome | str | None, impression: OpenImpression) -> ClosedImpression:
-    clicks = len(impression.clicks)
-    first = 1.0 / (impression.clicks[0] + 1) if clicks else 0.0
-    if outcome is None:
-        return ClosedImpression(id, "no_feedback", 0.0, clicks, first)
-    if isinstance(outcome, str):
-        return ClosedImpression(id, "failed", 0.0, clicks, first, outcome)
-    vote = "decisive" if outcome.preferences else "tie" if outcome.clicked else "no_click"
-    return ClosedImpression(id, "learned", 0.0, clicks, first, vote=vote)
 
 
 class Experiment:

@@ -27,7 +27,7 @@ from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.core.memory import flatten, nest
 from duelrank.core.registry import Part
 from duelrank.core.types import NO_BOOSTS, Boosts, Features, State, frozen
-from duelrank.service.definition import LIST_KINDS, Change, RankerSpec, converted
+from duelrank.service.definition import GUARD, LIST_KINDS, Change, RankerSpec, converted
 from duelrank.service.experiments import ExperimentSpec
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
@@ -233,6 +233,9 @@ class StoredImpression(_Body, frozen=True, gc=False):
     frozen: bool = False  # a greedy list of a frozen ranker
     query: str = ""  # as it is remembered
     boosts: bytes = b""  # what the memory of the query has added to the score of each candidate, as float32
+    in_order: bool = (
+        False  # a guard list that is counted in the order of showing; early ones were counted when they closed
+    )
     user: bytes = b""  # hash of the user, of a list of an experiment
 
     @classmethod
@@ -253,7 +256,7 @@ class StoredImpression(_Body, frozen=True, gc=False):
         """Return the body for candidates with these ids, shown in this order."""
         shown, digest = [ids[document] for document in order], document_digest(ids)
         added = boosts.astype("<f4").tobytes() if boosts.size else b""
-        rest = (missing, out_of_range, names, frozen, query, added)
+        rest = (missing, out_of_range, names, frozen, query, added, list_kind == GUARD)
         return cls(version, shown, b"", order, list_kind, digest, teams, *rest)
 
     @property

@@ -164,7 +164,7 @@ class Observer:
         """A guard has raised an alarm or promoted a ranker, or an alarm has ended; called in the leader, once for each event."""
 
     def experiment_list(self, name: str, outcome: str) -> None:
-        """A list of an experiment was closed: "decisive", "tie", "no_click", "no_feedback" or "failed"."""
+        """A list of an experiment is counted, "decisive", "tie" or "no_click"; or not: "repeated", "no_feedback" or "failed"."""
 
     def experiment(self, name: str, info: schema.ExperimentInfo) -> None:
         """The counts of an experiment have changed. Called in the leader only."""

@@ -328,7 +328,7 @@ def guard_info(spec: RankerSpec, version: int, status: Status) -> schema.GuardIn
         name=spec.name,
         model_version=version,
         state="alarm" if guard.raised else "watching",
-        summary=_imitation(status.imitated, spec.imitate) if imitates else _summary(guard),
+        summary=_imitation(status.imitated, spec.imitate) if imitates else _summary(guard) + _waiting(status.waiting),
         lists=counts.lists,
         decisive=period.decisive,
         wins=period.wins,
@@ -357,6 +357,7 @@ def guard_info(spec: RankerSpec, version: int, status: Status) -> schema.GuardIn
         phase=_phase(guard, imitates),
         imitated=status.imitated,
         imitate=spec.imitate or 0,
+        waiting=status.waiting,
     )
 
 
@@ -435,6 +436,10 @@ def _summary(guard: Guard) -> str:
     if not period.decisive:
         return "No comparison with your own order yet: nothing is known."
     return f"The learned ranker {_record(guard)} {_verdict(guard)}"
+
+
+def _waiting(lists: int) -> str:
+    return f" {lists:,} more are closed and wait for earlier ones, which are still open." if lists else ""
 
 
 def _record(guard: Guard) -> str:

@@ -44,6 +44,7 @@ _GUARD = {
     "learned_share": "Share of the lists, guard lists excluded, that the learned ranker decides.",
     "alarm": "1 while an alarm is active.",
     "anonymous": "Share of about the last hundred decisive guard lists that had no user_id.",
+    "waiting": "Closed guard lists that are not counted yet, because an earlier one is still open.",
     "imitating": "1 while all lists have the client's order and the ranker learns to imitate it, otherwise 0.",
 }
 
@@ -208,7 +209,7 @@ class Metrics(Observer):
         self._guarded: set[str] = set()
 
     def _make_experiments(self, registry: CollectorRegistry) -> None:
-        help = "Closed lists of an experiment by outcome."
+        help = "Counted lists of an experiment, and those that do not count, by outcome."
         self._experiment_lists = Counter(
             "duelrank_experiment_lists_total", help, ("ranker", "outcome"), registry=registry
         )
@@ -293,7 +294,7 @@ class Metrics(Observer):
         self._version.labels(name).set(version)
 
     def experiment_list(self, name: str, outcome: str) -> None:
-        """Count a closed list of an experiment."""
+        """Count a list of an experiment."""
         self._experiment_lists.labels(name, outcome).inc()
 
     def experiment(self, name: str, info: ExperimentInfo) -> None:
@@ -342,6 +343,7 @@ class Metrics(Observer):
             learned_share=info.learned_share,
             alarm=info.state == "alarm",
             anonymous=info.anonymous,
+            waiting=info.waiting,
             imitating=info.phase == "imitating",
         )
 
