@@ -117,6 +117,23 @@ def delete(name: NameArgument, yes: YesOption = None, url: UrlOption = URL, api_
     print_note(f"deleted {name}")
 
 
+@app.command("read")
+def read_log(
+    events: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files with UBI events in the order of time; - is stdin.")
+    ],
+    level: Annotated[float, typer.Option("--level", help="Probability that the verdict is ever wrong.")] = 0.05,
+    max_errors: Annotated[int, typer.Option("--max-errors", min=0, help="Maximum number of unreadable records.")] = 100,
+) -> None:
+    """Show who is better in an A/B test of OpenSearch, from UBI events with the search configuration of each click."""
+    from duelrank.adapters.attributions import read_attributed
+
+    result = read_attributed(events, max_errors)
+    console = out()
+    console.print(result.verdict(level), soft_wrap=True, markup=False)
+    console.print(str(result), soft_wrap=True, markup=False)
+
+
 def _state(info: ExperimentInfo) -> str:
     return "runs" if info.stopped is None else f"stopped {local_time(info.stopped)}"
 

@@ -16,7 +16,6 @@ from duelrank.evidence.interleaving import ROUNDING, Tally, WinHistory
 from duelrank.service import log
 from duelrank.service.definition import OLD, Outcome
 from duelrank.service.experiments import ExperimentDefinition
-from duelrank.service.intake import FeedbackTroubles
 from duelrank.service.machine import ClosedImpression, EventMachine, OpenImpression, feedback_on
 from duelrank.service.machine import Tally as ClosedTally
 from duelrank.storage import Event
@@ -247,29 +246,3 @@ class ExperimentMachine(EventMachine):
         """Return what is needed to continue from a checkpoint: numbers of open lists; there are no versions."""
         found = log.unpack(checkpoint, _Checkpoint)
         return frozenset(impression.number for impression in found.open.values()), frozenset()
-
-
-class Experiment:
-    """One experiment: its definition, how far it has come, and its machine if this process leads."""
-
-    __slots__ = ("created", "machine", "status", "troubles")
-
-    def __init__(self, created: ExperimentDefinition) -> None:
-        self.created = created
-        self.status: ExperimentStatus = ExperimentMachine(created, lambda id, number: None).status
-        self.machine: ExperimentMachine | None = None
-        self.troubles = FeedbackTroubles()  # of this process
-
-    @property
-    def name(self) -> str:
-        """The name of the experiment."""
-        return self.created.spec.name
-
-    @property
-    def actions(self) -> Mapping[str, float]:
-        """Weights of actions by name."""
-        return self.created.spec.actions
-
-    def newest_status(self) -> ExperimentStatus:
-        """Return how far the experiment has come; in the leader, up to the last event that was applied."""
-        return self.status if self.machine is None else self.machine.status

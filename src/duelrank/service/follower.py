@@ -12,9 +12,9 @@ from typing import Protocol
 from duelrank.core.errors import StorageFailure, StoreCorrupt
 from duelrank.service import log
 from duelrank.service.channel import Beat, Close, FrontChannel
-from duelrank.service.experiment_machine import Experiment, ExperimentStatus
+from duelrank.service.experiment_machine import ExperimentStatus
 from duelrank.service.machine import Status
-from duelrank.service.rankers import MemoryStore, Ranker, Rankers, VersionStore
+from duelrank.service.rankers import Experiment, MemoryStore, Ranker, Rankers, VersionStore
 from duelrank.service.settings import Clock, Settings
 from duelrank.storage import Storage
 

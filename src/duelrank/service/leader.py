@@ -20,11 +20,12 @@ from duelrank.evidence import Guard
 from duelrank.service import log
 from duelrank.service.channel import Beat, LearnerChannel, Look
 from duelrank.service.definition import Definition, GuardEvent, RankerSpec, hash63, normalized
-from duelrank.service.experiment_machine import Experiment, ExperimentMachine
+from duelrank.service.experiment_machine import ExperimentMachine
 from duelrank.service.follower import RETRY_SECONDS, Closer, Follower
 from duelrank.service.history import MAX_POINTS, STEPS, block_kind
 from duelrank.service.machine import ClosedImpression, EventMachine, Machine
 from duelrank.service.rankers import (
+    Experiment,
     MemoryStore,
     Notifier,
     Ranker,

@@ -19,7 +19,7 @@ from duelrank.core.types import Memory, State
 from duelrank.evidence import Guard
 from duelrank.service import log
 from duelrank.service.definition import Definition
-from duelrank.service.experiment_machine import Experiment
+from duelrank.service.experiment_machine import ExperimentMachine, ExperimentStatus
 from duelrank.service.experiments import ExperimentDefinition
 from duelrank.service.intake import DocumentReader, FeedbackTroubles
 from duelrank.service.machine import (
@@ -446,6 +446,32 @@ class Ranker:
         if (machine := self.machine) is not None:
             return machine.status
         return max(self.status, self.version.status, key=lambda each: each.number)
+
+
+class Experiment:
+    """One experiment: its definition, how far it has come, and its machine if this process leads."""
+
+    __slots__ = ("created", "machine", "status", "troubles")
+
+    def __init__(self, created: ExperimentDefinition) -> None:
+        self.created = created
+        self.status: ExperimentStatus = ExperimentMachine(created, lambda id, number: None).status
+        self.machine: ExperimentMachine | None = None
+        self.troubles = FeedbackTroubles()  # of this process
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment."""
+        return self.created.spec.name
+
+    @property
+    def actions(self) -> Mapping[str, float]:
+        """Weights of actions by name."""
+        return self.created.spec.actions
+
+    def newest_status(self) -> ExperimentStatus:
+        """Return how far the experiment has come; in the leader, up to the last event that was applied."""
+        return self.status if self.machine is None else self.machine.status
 
 
 class Rankers:

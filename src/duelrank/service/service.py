@@ -36,7 +36,6 @@ from duelrank.service.definition import (
     initial_state,
     normalized,
 )
-from duelrank.service.experiment_machine import Experiment
 from duelrank.service.experiments import ExperimentDefinition, ExperimentSpec
 from duelrank.service.follower import Background, Front
 from duelrank.service.history import STEPS
@@ -53,7 +52,7 @@ from duelrank.service.intake import (
 )
 from duelrank.service.leader import ONE_SERVER, SERVING, Leader
 from duelrank.service.machine import MAX_LABELS, LearnedStep, learned_state
-from duelrank.service.rankers import Ranker, Rankers, StoredStep, Version, VersionStore, newest_checkpoint
+from duelrank.service.rankers import Experiment, Ranker, Rankers, StoredStep, Version, VersionStore, newest_checkpoint
 from duelrank.service.refit import refitted, stored_lists
 from duelrank.service.retention import remove_creation
 from duelrank.service.settings import Clock, Observer, Settings

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from duelrank.core.errors import StorageFailure
 from duelrank.core.types import Features, State
-from duelrank.service.experiment_machine import Experiment, ExperimentMachine
+from duelrank.service.experiment_machine import ExperimentMachine
 from duelrank.service.follower import RETRY_SECONDS, Background
 from duelrank.service.log import CHECKPOINT, PUBLISHED, ListReader, StoredImpression, unpack_lists
 from duelrank.service.machine import EventMachine, Machine
-from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, restore_newest
+from duelrank.service.rankers import Experiment, Ranker, Rankers, Version, VersionStore, new_events, restore_newest
 from duelrank.service.settings import Settings
 from duelrank.storage import Storage
 

@@ -37,7 +37,7 @@ from duelrank.service.definition import (
     Step,
     converted,
 )
-from duelrank.service.experiment_machine import Experiment, ExperimentStatus
+from duelrank.service.experiment_machine import ExperimentStatus
 from duelrank.service.history import (
     MAX_POINTS,
     STEPS,
@@ -50,7 +50,7 @@ from duelrank.service.history import (
 )
 from duelrank.service.http import schema
 from duelrank.service.machine import LearnedStep, Status, feedback_on
-from duelrank.service.rankers import Ranker, Version
+from duelrank.service.rankers import Experiment, Ranker, Version
 from duelrank.storage import Event, Storage
 
 # Rankers

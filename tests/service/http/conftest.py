@@ -23,7 +23,6 @@ from duelrank.export.pinned import PinnedDocument, PinnedQuery
 from duelrank.representation.fixed import read_representation
 from duelrank.service import Observer, Rejected, Service, Settings
 from duelrank.service.definition import converted
-from duelrank.service.experiment_machine import Experiment
 from duelrank.service.experiments import ExperimentDefinition
 from duelrank.service.experiments import ExperimentSpec as DefinedExperiment
 from duelrank.service.history import HistoryState
@@ -63,6 +62,7 @@ from duelrank.service.http.schema import (
     VersionRanking,
 )
 from duelrank.service.intake import DocumentArray
+from duelrank.service.rankers import Experiment
 from duelrank.service.views import experiment_history, experiment_info, history_answer, model_answer
 from duelrank.storage import Storage, open_storage
 
