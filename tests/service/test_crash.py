@@ -55,7 +55,9 @@ SERVER = """
 
     async def main(url, life, guarded=""):
         with open_storage(url) as storage:
-            service = Service(storage, Settings(publish_every=0.05, poll_every=0.05))
+            # Guard lists that nobody closes would hold up the others, so only few may be open.
+            max_open = 20 if guarded else 100_000
+            service = Service(storage, Settings(publish_every=0.05, poll_every=0.05, max_open=max_open))
             await service.start()
             await service.wait_ready()
             guard, imitate = (GUARD, 20) if guarded else (None, 0)
@@ -110,7 +112,7 @@ def check(storage, kit, ranked, fed, closed):
     assert numbers <= set(ends)
     assert len(ends) == len(set(ends))
     result = kit.verified(storage)
-    assert result.learned + result.skipped == len(ends), "each closed list was done with once"
+    assert result.learned + result.skipped + result.no_feedback == len(ends), "each closed list was done with once"
     if not any(event.kind == "control" for event in events):
         assert result.learned == len(ends), "and learned from"
     assert result.impressions == sum(event.kind == "ranked" for event in events)

@@ -791,6 +791,11 @@ def test_a_follower_reports_and_serves_the_same(postgres_url, kit):
                 await kit.until(lambda: follower._rankers["shop"].version.learned_share == 0.0)
                 for each in range(1000, 1020):
                     assert await vote(follower, kit, each, LEARNED) in (GUARD, OWN_ORDER)
+                while (await leader.rank("shop", kit.request(each := each + 1))).kind != "guard":
+                    pass
+                while await vote(follower, kit, each := each + 1, LEARNED) != GUARD:
+                    pass
+                await kit.until(lambda: follower.guard("shop").waiting == 1)
             kit.verified(one)
 
     asyncio.run(main())

@@ -295,6 +295,14 @@ def test_lists_are_not_waited_for_after_their_features_have_changed():
     assert log.machine.order.lists == {}
 
 
+def test_nothing_rolls_back_to_a_version_with_other_features_than_now():
+    log = _clicked(GUARDED[1], [1], [(None, b""), (1, b"")])
+    log.step("change", 0)
+    with patch.object(guarding, "LEVEL", 0.9):
+        log.add("closed", "first", pack("i0"))
+    assert (log.machine.guard.counts.wins, log.machine.watch.proven) == (1, None)
+
+
 def test_a_version_is_there_until_its_guard_lists_are_counted():
     log = Log(GUARDED[1])
     head = (list("vwx"), [0, 1, 2], GUARD, TEAMS)

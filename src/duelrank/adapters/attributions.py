@@ -44,10 +44,11 @@ def read_attributed(
     ...     attributes = {"object": {"object_id": document, "search_config": configuration}}
     ...     return json.dumps({"action_name": "click", "query_id": query, "event_attributes": attributes})
     >>> with open("events.ndjson", "w") as file:
-    ...     for query in range(30):
+    ...     for query in range(60):
     ...         print(click(f"q{query}", "d1", "new" if query % 5 else "old"), file=file)
-    >>> read_attributed(["events.ndjson"]).verdict()
-    "'new' is better than 'old': 'new' won 80.0% of 30 lists with a winner (band 39.1% to 100.0%)"
+    >>> result = read_attributed(["events.ndjson"])
+    >>> result.wins.tolist(), result.beats("new", "old")
+    ([[0, 48], [12, 0]], True)
     """
     check_files(files)
     errors, lists = RecordErrors(max_errors), dict[str, set[tuple[str, str]]]()

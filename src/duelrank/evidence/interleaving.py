@@ -434,11 +434,8 @@ class Comparison:
         given = self._checked_rankings(rankings)
         impression, documents = self._make(given, self.seed, self.shown)
         shown = Shown(tuple(documents[i] for i in impression.ranking), given, self.seed, self.shown)
-        if (
-            self.seed,
-            self.shown,
-        ) not in self._recorded:  # as it is if this comparison was restored from an earlier copy
-            self._order.show((self.seed, self.shown))
+        if (key := (self.seed, self.shown)) not in self._recorded:  # it is if this was restored from an earlier copy
+            self._order.show(key)
         self.shown += 1
         self._count()
         return shown
@@ -460,8 +457,7 @@ class Comparison:
             raise InvalidValue(f"{', '.join(missing)} cannot have been clicked: this list has {listed}")
         gains = np.array([document in clicked for document in shown.documents], np.float64)
         key, own = (shown.seed, number), shown.seed == self.seed and number < self.shown
-        given_up = own and key not in self._order
-        if given_up or not self._recorded.add(*key):
+        if (own and key not in self._order) or not self._recorded.add(*key):  # given up, or recorded
             return False
         draws = stream(shown.seed, "record", number)
         self._order.close(key, (self.multileaver.preferences(impression, gains, draws), bool(clicked)))

@@ -233,9 +233,7 @@ class StoredImpression(_Body, frozen=True, gc=False):
     frozen: bool = False  # a greedy list of a frozen ranker
     query: str = ""  # as it is remembered
     boosts: bytes = b""  # what the memory of the query has added to the score of each candidate, as float32
-    in_order: bool = (
-        False  # a guard list that is counted in the order of showing; early ones were counted when they closed
-    )
+    in_order: bool = False  # whether a guard list is counted in the order of showing; early ones were when they closed
     user: bytes = b""  # hash of the user, of a list of an experiment
 
     @classmethod

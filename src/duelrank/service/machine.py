@@ -260,7 +260,7 @@ class Watch:
         closed
             The list.
         state
-            State of the version that made the list; needed only for a guard that may roll back.
+            State of the version that made the list; needed only for a guard that may roll back, None if it cannot roll back to it.
         number
             Number of the event at which it is counted.
         """
@@ -704,8 +704,9 @@ class Machine(EventMachine):
             self.order.drop(impression.number)
         votes = []
         for each in self.order.ready():
-            needed = self.guard is not None and self.guard.spec.on_alarm == "rollback"
-            vote = self.watch.vote(each, self.state_of(each.version) if needed else None, event.number)
+            may_roll_back = self.guard is not None and self.guard.spec.on_alarm == "rollback"
+            state = self.state_of(each.version) if may_roll_back and each.version > self.floor else None
+            vote = self.watch.vote(each, state, event.number)
             self._release(each.version)
             if vote is not None:
                 self.history.voted(vote)

@@ -198,7 +198,7 @@ class Metrics(Observer):
         def counter(name: str, help: str, label: str) -> Counter:
             return Counter(f"duelrank_guard_{name}", help, ("ranker", label), registry=registry)
 
-        self._guard_lists = counter("lists_total", "Closed guard lists by outcome.", "outcome")
+        self._guard_lists = counter("lists_total", "Counted guard lists by outcome.", "outcome")
         self._guard_events = counter("events_total", "Alarms, promotions, and resumes after an alarm.", "event")
         self._guard_gauges = {
             name: Gauge(
