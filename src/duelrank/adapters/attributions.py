@@ -38,15 +38,15 @@ def read_attributed(
 
     Examples
     --------
-    >>> import json
+    >>> import json, tempfile
     >>> from duelrank.adapters.attributions import read_attributed
     >>> def click(query, document, configuration):
     ...     attributes = {"object": {"object_id": document, "search_config": configuration}}
     ...     return json.dumps({"action_name": "click", "query_id": query, "event_attributes": attributes})
-    >>> with open("events.ndjson", "w") as file:
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".ndjson") as file:
     ...     for query in range(60):
-    ...         print(click(f"q{query}", "d1", "new" if query % 5 else "old"), file=file)
-    >>> result = read_attributed(["events.ndjson"])
+    ...         print(click(f"q{query}", "d1", "new" if query % 5 else "old"), file=file, flush=True)
+    ...     result = read_attributed([file.name])
     >>> result.wins.tolist(), result.beats("new", "old")
     ([[0, 48], [12, 0]], True)
     """
