@@ -23,7 +23,9 @@ ScopeOption = Annotated[
 ]
 KeyRankerOption = Annotated[
     list[str] | None,
-    typer.Option("--ranker", "-r", help="Limit the key to this ranker. May be repeated; all rankers if not given."),
+    typer.Option(
+        "--ranker", "-r", help="Limit the key to this ranker or experiment. May be repeated; all if not given."
+    ),
 ]
 RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="Replay this ranker or experiment only.")]
 VerifyOption = Annotated[

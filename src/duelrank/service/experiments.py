@@ -17,7 +17,7 @@ from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence.interleaving import checked_ranking, merged_list
 from duelrank.evidence.sequential import check_level
 from duelrank.kernels.random import derive
-from duelrank.multileaving import Multileaver
+from duelrank.multileaving import Multileaver, TeamDraft
 from duelrank.service.definition import CLICK, check_closing, check_name, hash63, stored_action
 from duelrank.service.settings import Settings
 from duelrank.storage import Event
@@ -113,6 +113,11 @@ class ExperimentDefinition:
             if name not in self.spec.systems:
                 raise InvalidValue(str(UnknownName.among("system of this experiment", name, self.spec.systems)))
         return {name: _checked(name, lists, settings) for name in self.spec.systems}
+
+    @property
+    def merges_fast(self) -> bool:
+        """Whether lists are merged in so short a time that other requests can wait: others may solve linear programmes."""
+        return isinstance(self.multileaver, TeamDraft)
 
     def merge(self, id: str, lists: Sequence[Sequence[str]], length: int) -> tuple[Impression, list[str]]:
         """Return the merged list of an impression, and the documents that its indices refer to."""

@@ -373,7 +373,6 @@ class Progress:
         self.created = created
         self.machine, self.lists = machine, lists
         self.unsaved_events, self.saved_at = 0, started
-        self.announced_version = 0
         self.failed: dict[int, str] = {}  # reasons of failures by event, which are not in the log yet
         self.deadlines: dict[str, float] = {}  # of open impressions, by the monotonic clock, the earliest first
         self.closing: dict[str, float] = {}  # impressions whose closing was requested, and when to repeat that
@@ -388,7 +387,7 @@ class RankerProgress(Progress):
     def __init__(self, definition: Definition, machine: Machine, lists: log.ListReader, started: float) -> None:
         super().__init__(definition.number, machine, lists, started)
         self.definition = definition  # at its creation
-        self.published_at, self.urgent = started - 1e9, False
+        self.published_at, self.urgent, self.announced_version = started - 1e9, False, 0
         self.unsaved_version: Version | None = None
         self.saved_memory, self.saved_forgotten, self.memory_bytes = machine.remembered, 0, 0  # as it was last saved
         self.history_number, self.history_at = -1, started - 1e9

@@ -469,6 +469,11 @@ class Experiment:
         """Weights of actions by name."""
         return self.created.spec.actions
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped."""
+        return (self.status if self.machine is None else self.machine).stopped is not None
+
     def newest_status(self) -> ExperimentStatus:
         """Return how far the experiment has come; in the leader, up to the last event that was applied."""
         return self.status if self.machine is None else self.machine.status

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from secrets import token_bytes
 from time import monotonic, sleep
@@ -507,13 +507,13 @@ class Service:
 
     async def delete(self, name: str) -> None:
         """Delete a ranker and all its data; the name is free when it returns."""
+        await self._delete(name, self._writable_ranker)
+
+    async def _delete(self, name: str, find: Callable[[str], Awaitable[Ranker | Experiment]]) -> None:
         self._check_ready()
         self._check_writable()
         broken = self._rankers.broken.get(name)
-        await self._delete(name, (await self._writable_ranker(name)).created.number if broken is None else broken[0])
-
-    async def _delete(self, name: str, created: int) -> None:
-        deleted = log.Deleted(name, created)
+        deleted = log.Deleted(name, (await find(name)).created.number if broken is None else broken[0])
         event = NewEvent(log.RANKERS, log.DELETED, f"{name}/{deleted.number}", self._clock.time(), log.pack(deleted))
         number = (await self._append([event]))[0].number
         # The name is free only when no ids of impressions and events are left; the leader removes the rest.
@@ -683,17 +683,21 @@ class Service:
             raise InvalidValue("no system has returned any document, so there is nothing to show")
         documents = list(dict.fromkeys(document for each in lists.values() for document in each))
         known = self._recent.get(definition.number, id)
-        if experiment.newest_status().stopped is not None and known is None:
+        if experiment.stopped and known is None:
             known = (await self._impressions.find(name, definition.number, [id], self._sole_writer))[id]
             if known is None:
                 raise Conflict(f"the experiment {name!r} was stopped; show the list of the system that you have chosen")
         if known is None or known.body is None:
-            order = definition.merge(id, list(lists.values()), definition.spec.length)[0].ranking.tolist()
-            stored = log.StoredImpression.of(0, documents, order, OLD)
-            stored = msgspec.structs.replace(stored, user=user_hash(request.user_id, self._rankers.salt or b""))
-            known = await self._append_impression(
-                experiment, id, stored, log.pack_lists(documents, list(lists.values()))
+            given, length = list(lists.values()), definition.spec.length
+            inline = definition.merges_fast and len(documents) * len(given) <= INLINE_VALUES
+            made = (
+                definition.merge(id, given, length)
+                if inline
+                else await asyncio.to_thread(definition.merge, id, given, length)
             )
+            stored = log.StoredImpression.of(0, documents, made[0].ranking.tolist(), OLD)
+            stored = msgspec.structs.replace(stored, user=user_hash(request.user_id, self._rankers.salt or b""))
+            known = await self._append_impression(experiment, id, stored, log.pack_lists(documents, given))
             if known.body is stored:
                 self.observer.ranked(name, len(documents))
         assert known.body is not None
@@ -715,15 +719,16 @@ class Service:
             raise InvalidValue(
                 f"the ranker {name!r} is one of the systems, so send the documents with their features, too"
             )
+        version, reader, remembered = ranker.version, self._reader(ranker), ranker.remembered
+        definition = version.definition
         known = [self._rankers[each].version.definition.columns for each in rankers if each in self._rankers]
-        documents = intake.known_to(ranker.version.definition, request.documents, known)
-        definition, remembered = ranker.version.definition, ranker.remembered
+        documents = intake.known_to(definition, request.documents, known)
         query = intake.stored_query(request, self.settings, definition)
 
         def best() -> list[str]:
-            ids, raw = self._reader(ranker).read(documents, FeatureTroubles(self.observer))
+            ids, raw = reader.read(documents, FeatureTroubles(self.observer))
             boosts = definition.boosts(remembered, id, query, ids) if query else NO_BOOSTS
-            return [ids[place] for place in definition.best(ranker.version.state, id, raw, boosts)]
+            return [ids[place] for place in definition.best(version.state, id, raw, boosts)]
 
         n_documents = len(documents) if isinstance(documents, list) else len(documents.ids)
         return await asyncio.to_thread(best) if n_documents * len(definition.columns) > INLINE_VALUES else best()
@@ -737,13 +742,13 @@ class Service:
     async def stop_experiment(self, name: str) -> schema.ExperimentInfo:
         """Stop an experiment: it shows no new lists, and counts those that are open when they close."""
         experiment = await self._writable_experiment(name)
-        if experiment.newest_status().stopped is None:
+        if not experiment.stopped:
             await self._append_applied(experiment, log.Control("stop"))
         return views.experiment_info(experiment)
 
     async def delete_experiment(self, name: str) -> None:
         """Delete an experiment and all its data; the name is free when it returns."""
-        await self._delete(name, (await self._writable_experiment(name)).created.number)
+        await self._delete(name, self._writable_experiment)
 
     def experiments(self) -> list[schema.ExperimentInfo]:
         """Return all experiments, by name."""

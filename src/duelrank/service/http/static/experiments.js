@@ -104,7 +104,7 @@ const turnedBand = (band, turn) => {
 function pairRow(pair) {
   const row = element("tr"), head = element("th", pair.one), verdict = element("td");
   head.scope = "row";
-  if (pair.better) verdict.append(element("span", `${pair.better} is better`, "pill"));
+  if (pair.better) verdict.append(element("span", "better", "pill"));
   else verdict.textContent = "undecided";
   const cells = [pair.other, short(pair.wins), short(pair.losses), short(pair.ties), percent(pair.win_rate), `${percent(pair.low)} – ${percent(pair.high)}`, pair.p_value < 0.0001 ? "< 0.0001" : pair.p_value.toPrecision(2)];
   row.append(head, ...cells.map((text) => element("td", text)), verdict);
