@@ -313,6 +313,8 @@ class _BaseClient:
 
     @_method(
         ShowRequest,
+        query="Text of the query, for rankers that remember queries.",
+        query_key="An opaque name of the query instead of its text.",
         name=_EXPERIMENT,
         lists="Ids of documents by system, best first; an empty list if a system has returned nothing.",
         documents="The documents with their features, in the forms of `rank`, if rankers are among the systems.",
