@@ -18,7 +18,16 @@ from tests.waiting import until
 
 from duelrank.service import Service
 from duelrank.service.http.auth import make_key
-from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankerSpec, RankRequest, Start
+from duelrank.service.http.schema import (
+    Document,
+    ExperimentSpec,
+    FeedbackEvent,
+    GuardSpec,
+    RankerSpec,
+    RankRequest,
+    ShowRequest,
+    Start,
+)
 from duelrank.storage import open_storage
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -551,6 +560,49 @@ def raise_alarm(served):
     while served.service.guard("outlet").state != "alarm":
         number = served.service.ranker("outlet").impressions
         served.lists("outlet", range(number, number + 5), lambda number, ids: [min(ids)])  # the client's first
+
+
+class TestExperiments:
+    @staticmethod
+    def run(served, count: int) -> None:
+        """Show some lists of an experiment, in which users click on what only the system "new" has found."""
+        served.do(served.service.create_experiment(ExperimentSpec("spring", ("old", "new"), length=1)))
+        for number in range(count):
+            request = ShowRequest({"old": ["a"], "new": ["b"]}, f"s{number}")
+            shown = served.do(served.service.show("spring", request)).documents
+            clicks = [each for each in shown if each == "b"]
+            event = FeedbackEvent(f"s{number}", clicks, close=True)
+            served.do(served.service.experiment_feedback("spring", [event]))
+
+    def test_one_is_shown_with_its_bands_and_stopped(self, served, tab):
+        self.run(served, 60)
+        page = tab(f"{served.url}/dashboard")
+        page.until(lambda: "spring" in page.text("#experiment-list"))
+        assert page.page.locator("#overview").is_visible()
+        page.page.click("#experiment-list tbody tr td:last-child")
+        page.until(lambda: "'new' is better than 'old'" in page.text("#experiment-verdict"))
+        assert page.page.url.endswith("/dashboard/spring")
+        assert page.text("#experiment-state") == "decided"
+        assert "better" in page.text("#pairs")
+        page.until(lambda: page.page.locator("#pair-0 canvas").count() == 1)
+        assert page.text("#pair-charts h2") == "new against old"
+        page.page.click("#experiment-stop")
+        page.page.click("#ask-yes")
+        page.until(lambda: page.text("#experiment-state") == "stopped")
+        assert not page.page.locator("#experiment-stop").is_visible()
+        page.page.select_option("#ranker", "shop")
+        page.until(lambda: page.page.locator("#panels").is_visible())
+        assert not page.page.locator("#pair-charts").is_visible()
+        page.page.go_back()
+        page.until(lambda: page.page.locator("#pair-charts").is_visible())
+
+    def test_one_that_is_new_or_gone(self, served, tab):
+        self.run(served, 0)
+        page = tab(f"{served.url}/dashboard/spring", width=400)
+        page.until(lambda: "No list has a winner yet" in page.text("#pair-charts"))
+        assert page.text("#experiment-verdict") == "Undecided: no list has a winner yet."
+        served.do(served.service.delete_experiment("spring"))
+        page.until(lambda: "The experiment spring was deleted" in page.text("#notice"))
 
 
 class TestAll:

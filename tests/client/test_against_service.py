@@ -76,6 +76,30 @@ def client(shared):
         shared.delete_ranker(each.name, confirm=each.name)
 
 
+def test_an_experiment(kind, url):
+    with kind(url) as client:
+        until(client.ready)
+        client.create_ranker("both", "mgd-dsp", ["bm25", "price"], mode="frozen")
+        made = client.create_experiment("spring", ["engine"], rankers=["both"], length=3)
+        assert client.create_experiment("spring", ["engine"], rankers=["both"], length=3) == made
+        assert (client.experiments(), client.experiment("spring")) == ((made,), made)
+        lists = {"engine": list(DOCUMENTS)}
+        shown = [client.show("spring", lists, documents=DOCUMENTS, user_id=f"u{number}") for number in range(6)]
+        assert all(len(each.documents) == 3 for each in shown)
+        table = (list(DOCUMENTS), np.array(list(DOCUMENTS.values())))
+        assert client.show("spring", lists, documents=table, impression_id=shown[0].impression_id) == shown[0]
+        events = [FeedbackEvent(each.impression_id, each.documents[:1], close=True) for each in shown]
+        assert client.experiment_feedback("spring", events).accepted == 6
+        assert client.experiment_feedback("spring", events).duplicate == 6
+        until(lambda: client.experiment("spring").counted == 6)
+        assert client.experiment_history("spring").lists[-1] == 6
+        assert client.stop_experiment("spring").stopped is not None
+        with pytest.raises(ServiceError, match="was stopped"):
+            client.show("spring", lists, documents=DOCUMENTS)
+        client.delete_experiment("spring", confirm="spring")
+        assert client.experiments() == ()
+
+
 def test_the_whole_tour(kind, url):
     with kind(url) as client:
         assert client.health()

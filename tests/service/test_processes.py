@@ -12,9 +12,10 @@ from contextlib import AsyncExitStack, ExitStack
 import pytest
 from msgspec.structs import replace
 
-from duelrank.core.errors import StoreLocked
+from duelrank.core.errors import Conflict, StoreLocked
 from duelrank.service import Observer, Service
-from duelrank.service.http.schema import Document, RankRequest
+from duelrank.service.http.schema import Document, ExperimentSpec, FeedbackEvent, RankRequest, ShowRequest
+from duelrank.service.replay import replay
 from duelrank.storage import open_storage
 
 pytestmark = pytest.mark.processes
@@ -70,6 +71,32 @@ def test_a_label_that_a_follower_is_given_is_known_everywhere(postgres_url, kit)
                 for service in (leader, other):
                     assert labelled in [replace(each, current=False) for each in service.versions("shop")]
             assert kit.verified(one).learned == 30
+
+    asyncio.run(main())
+
+
+def test_an_experiment_is_shown_by_all_processes_and_counted_by_the_leader(postgres_url, kit):
+    async def main():
+        with open_storage(postgres_url) as one, open_storage(postgres_url) as two:
+            async with kit.running(one) as leader, kit.running(two) as other:
+                assert (leader.leads, other.leads) == (True, False)
+                await leader.create_experiment(ExperimentSpec("spring", ("a", "b"), length=2))
+                for number in range(40):
+                    service, answering = (leader, other)[:: 1 if number % 2 else -1]
+                    request = ShowRequest({"a": ["d1", "d2"], "b": ["d3"]}, f"i{number}")
+                    shown = await service.show("spring", request)
+                    assert await answering.show("spring", request) == shown
+                    event = FeedbackEvent(f"i{number}", shown.documents[:1], close=True)
+                    counts = await answering.experiment_feedback("spring", [event, event])
+                    assert (counts.accepted, counts.duplicate) == (1, 1)
+                await kit.until(lambda: other.experiment("spring").counted == 40, lambda: other.experiment("spring"))
+                assert other.experiment("spring") == leader.experiment("spring")
+                await other.stop_experiment("spring")
+                await kit.until(lambda: leader.experiment("spring").stopped is not None)
+                with pytest.raises(Conflict):
+                    await leader.show("spring", ShowRequest({"a": ["d1"], "b": []}))
+            result = replay(one, "spring")
+            assert (result.difference, result.learned) == (None, 40)
 
     asyncio.run(main())
 

@@ -13,8 +13,19 @@ import pytest
 from duelrank.core.errors import StoreCorrupt
 from duelrank.evidence import GuardSpec
 from duelrank.service.definition import Change, RankerSpec, Start
+from duelrank.service.experiments import ExperimentSpec
 from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest
-from duelrank.service.log import Created, Deleted, StoredChange, StoredSpec, content_of, digest, pack, unpack
+from duelrank.service.log import (
+    Created,
+    Deleted,
+    StoredChange,
+    StoredExperiment,
+    StoredSpec,
+    content_of,
+    digest,
+    pack,
+    unpack,
+)
 from duelrank.service.replay import ranker_names, replay
 from duelrank.storage import Storage, open_storage
 
@@ -119,7 +130,7 @@ def test_specifications_and_changes_are_stored_under_these_names():
     start = Start(ranker="other", version=3)
     spec = RankerSpec("shop", "mgd", ("a", "b"), guard=GuardSpec(webhook="https://a.example"), start=start, imitate=7)
     stored = msgspec.msgpack.decode(content_of(pack(Created(StoredSpec.of(spec), salt=b"s"))))
-    assert stored[1:] == [None, None, b"s"]
+    assert stored[1:] == [None, None, b"s", None]
     assert stored[0] == {
         "name": "shop", "algorithm": "mgd", "features": ["a", "b"], "representation": None, "length": 10, "exploration": 1.0,
         "mode": "learn", "seed": 0, "close_after": 1800.0, "start": {"from": "other", "version": 3}, "precision": "float64",
@@ -141,3 +152,20 @@ def test_specifications_and_changes_are_stored_under_these_names():
         assert StoredChange.of(change).read() == change
     with pytest.raises(StoreCorrupt, match="unknown value"):
         StoredSpec("shop", "mgd", ("a",), mode="dream").read()
+
+
+def test_specifications_of_experiments_are_stored_under_these_names():
+    spec = ExperimentSpec("spring", ("a", "b"), ("shop",), "Balanced()", 5, 0.01, 60.0, {"purchase": 2.0})
+    stored = msgspec.msgpack.decode(content_of(pack(Created(None, experiment=StoredExperiment.of(spec)))))
+    assert stored[:4] == [None, None, None, b""]
+    assert stored[4] == {
+        "name": "spring",
+        "systems": ["a", "b"],
+        "rankers": ["shop"],
+        "multileaver": "Balanced()",
+        "length": 5,
+        "level": 0.01,
+        "close_after": 60.0,
+        "actions": {"purchase": 2.0},
+    }
+    assert unpack(pack(Created(None, experiment=StoredExperiment.of(spec))), Created).experiment.read() == spec

@@ -19,6 +19,7 @@ from duelrank.cli import (
     compare,
     compile,
     data,
+    experiment,
     export,
     guard,
     info,
@@ -179,6 +180,7 @@ app.command("compile")(compile.compile_)
 app.add_typer(data.app, name="data")
 app.add_typer(store.keys, name="keys")
 app.add_typer(rankers.app, name="rankers")
+app.add_typer(experiment.app, name="experiment")
 
 
 def main() -> None:

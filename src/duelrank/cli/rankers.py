@@ -176,7 +176,7 @@ def create(
             start=start,
             precision=precision,
             guard=_guard(guard, guard_with),
-            actions=_numbers("--action", action, "purchase=10"),
+            actions=numbers_by_name("--action", action, "purchase=10"),
             imitate=imitate,
         )
     _print(info, json)
@@ -209,7 +209,7 @@ def change(
         "mode": mode,
         "add_features": add_feature or None,
         "retire_features": retire_feature or None,
-        "actions": _numbers("--action", action, "purchase=10"),
+        "actions": numbers_by_name("--action", action, "purchase=10"),
         "representation": _representation(representation),
     }
     given = {key: value for key, value in changes.items() if value is not None}
@@ -376,13 +376,13 @@ def _start(
     if version is not None and not ranker:
         raise InvalidValue("--from-version is the version of a ranker: give its name with --from")
     if weights:
-        return {"weights": _numbers("--weight", weights, "bm25=1.5")}
+        return {"weights": numbers_by_name("--weight", weights, "bm25=1.5")}
     if model:
         return {"model": read_json(model)}
     return {"from": ranker} | ({} if version is None else {"version": version}) if ranker else None
 
 
-def _numbers(option: str, given: list[str] | None, example: str) -> dict[str, float] | None:
+def numbers_by_name(option: str, given: list[str] | None, example: str) -> dict[str, float] | None:
     """Return the numbers of an option by name, or None if there are none."""
     from duelrank.core.errors import InvalidValue
 

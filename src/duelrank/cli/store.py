@@ -23,9 +23,11 @@ ScopeOption = Annotated[
 ]
 KeyRankerOption = Annotated[
     list[str] | None,
-    typer.Option("--ranker", "-r", help="Limit the key to this ranker. May be repeated; all rankers if not given."),
+    typer.Option(
+        "--ranker", "-r", help="Limit the key to this ranker or experiment. May be repeated; all if not given."
+    ),
 ]
-RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="Replay this ranker only.")]
+RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="Replay this ranker or experiment only.")]
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="Exit with status 1 if the store differs from the replay.")
 ]
@@ -149,11 +151,12 @@ def _sentence(result: Replayed) -> str:
     )
     equal = "all equal" if result.largest == 0.0 else f"all equal up to {result.largest:.1g}"
     verdict = equal if result.difference is None else "NOT equal"
-    closed = f"{result.learned:,} learned, {result.no_feedback:,} without feedback, {result.skipped:,} skipped"
+    learned = f"{result.learned:,} {'learned' if result.model_version else 'counted'}"
+    closed = f"{learned}, {result.no_feedback:,} without feedback, {result.skipped:,} skipped"
     before = f"{counted(result.backfilled, 'list')} of a log, " if result.backfilled else ""
     lists = counted(result.impressions, "impression")
+    state = f"version {result.model_version:,}, {counted(result.updates, 'update')}, " if result.model_version else ""
     return (
         f"{result.ranker}: {counted(result.events, 'event')} {begin}; {before}{lists}, {closed}, "
-        f"{result.failed:,} failed, {result.open:,} open; version {result.model_version:,}, "
-        f"{counted(result.updates, 'update')}, digest {result.digest}; {compared}: {verdict}"
+        f"{result.failed:,} failed, {result.open:,} open; {state}digest {result.digest}; {compared}: {verdict}"
     )

@@ -29,6 +29,9 @@ from duelrank.service.http.schema import (
     BackfillCounts,
     Change,
     DocumentTable,
+    ExperimentHistory,
+    ExperimentInfo,
+    ExperimentSpec,
     FeedbackCounts,
     FeedbackEvent,
     GuardInfo,
@@ -42,6 +45,8 @@ from duelrank.service.http.schema import (
     RankerInfo,
     RankerSpec,
     RankRequest,
+    ShowAnswer,
+    ShowRequest,
     Start,
     VersionInfo,
     VersionLabel,
@@ -67,6 +72,7 @@ Guard = GuardSpec | Mapping[str, Any]
 #: Seconds that the service may take for a slow call: it compiles the algorithm of a new ranker, and deletes all data of an old one.
 SLOW = 60.0
 
+_EXPERIMENTS, _EXPERIMENT = "/v1/experiments", "Name of the experiment."
 #: Descriptions of parameters that many methods have.
 COMMON = {
     "name": "Name of the ranker.",
@@ -284,6 +290,88 @@ class _BaseClient:
         clicked = [clicks] if isinstance(clicks, str) else list(clicks)
         return _feedback(name, [FeedbackEvent(impression_id, clicked, examined, close=True, user_id=user_id)])
 
+    @_method(ExperimentSpec)
+    def create_experiment(
+        self,
+        name: str,
+        systems: Iterable[str],
+        *,
+        rankers: Iterable[str] = (),
+        multileaver: str | None = None,
+        length: int | None = None,
+        level: float | None = None,
+        close_after: float | None = None,
+        actions: Mapping[str, float] | None = None,
+    ) -> Call[ExperimentInfo]:
+        """Create an experiment, or return the one that the same call created before; another definition is refused (409).
+
+        Parameters that are not given have the defaults of the service.
+        """
+        given = {key: value for key, value in locals().items() if value is not None and key != "self"}
+        given |= {"systems": _names(systems), "rankers": _names(rankers)}
+        return Call("POST", _EXPERIMENTS, answer(ExperimentInfo), encode(given), patience=SLOW)
+
+    @_method(
+        ShowRequest,
+        query="Text of the query, for rankers that remember queries.",
+        query_key="An opaque name of the query instead of its text.",
+        name=_EXPERIMENT,
+        lists="Ids of documents by system, best first; an empty list if a system has returned nothing.",
+        documents="The documents with their features, in the forms of `rank`, if rankers are among the systems.",
+        impression_id="Id of the impression; a new one unless given. The same id again gives the same list.",
+    )
+    def show(
+        self,
+        name: str,
+        lists: Mapping[str, Sequence[str]],
+        *,
+        impression_id: str | None = None,
+        user_id: str | None = None,
+        documents: Documents | None = None,
+        query: str | None = None,
+        query_key: str | None = None,
+    ) -> Call[ShowAnswer]:
+        """Merge the lists of the systems of an experiment into the one to show."""
+        content: dict[str, Any] = {"impression_id": impression_id or new_id()}
+        content["lists"] = {system: _names(each) for system, each in lists.items()}
+        given = {"user_id": user_id, "query": query, "query_key": query_key}
+        content |= {key: value for key, value in given.items() if value is not None}
+        if documents is not None:
+            table = _table(documents)
+            content["documents"] = _documents(documents) if table is None else table
+        return Call("POST", _path(name, "show", base=_EXPERIMENTS), answer(ShowAnswer), encode(content))
+
+    @_method(name=_EXPERIMENT, events="One `FeedbackEvent` or many, or unchanged UBI events.")
+    def experiment_feedback(self, name: str, events: Event | Iterable[Event]) -> Call[FeedbackCounts]:
+        """Send the feedback of users on lists of an experiment."""
+        return _feedback(name, [events] if isinstance(events, FeedbackEvent | Mapping) else events, _EXPERIMENTS)
+
+    @_method()
+    def experiments(self) -> Call[tuple[ExperimentInfo, ...]]:
+        """Return all experiments of the service."""
+        return Call("GET", _EXPERIMENTS, answer(tuple[ExperimentInfo, ...]))
+
+    @_method(name=_EXPERIMENT)
+    def experiment(self, name: str) -> Call[ExperimentInfo]:
+        """Return the counts, the comparison of each pair of systems and the verdict of an experiment; valid whenever you look."""
+        return Call("GET", _path(name, base=_EXPERIMENTS), answer(ExperimentInfo))
+
+    @_method(name=_EXPERIMENT)
+    def experiment_history(self, name: str) -> Call[ExperimentHistory]:
+        """Return the win rates of an experiment over time, with their bands."""
+        return Call("GET", _path(name, "history", base=_EXPERIMENTS), answer(ExperimentHistory))
+
+    @_method(name=_EXPERIMENT)
+    def stop_experiment(self, name: str) -> Call[ExperimentInfo]:
+        """Stop an experiment for good; open lists still count when they close, and the result stays."""
+        return Call("POST", _path(name, "stop", base=_EXPERIMENTS), answer(ExperimentInfo))
+
+    @_method(name=_EXPERIMENT, confirm="The name of the experiment again.")
+    def delete_experiment(self, name: str, *, confirm: str) -> Call[None]:
+        """Delete an experiment with all its data."""
+        path, given = _path(name, base=_EXPERIMENTS), {"confirm": confirm}
+        return Call("DELETE", path, lambda _: None, query=given, retried_answers=(404,), patience=SLOW)
+
     @_method()
     def model(self, name: str, version: int | None = None) -> Call[LinearModel]:
         """Return the weights by feature name."""
@@ -420,10 +508,10 @@ class _BaseClient:
         return Call("GET", _path(name, "export"), lambda response: response.content, query=query)
 
 
-def _path(name: str, *rest: str) -> str:
+def _path(name: str, *rest: str, base: str = "/v1/rankers") -> str:
     if not isinstance(name, str) or name in ("", ".", ".."):
-        raise InvalidValue(f"a ranker has a name, got {name!r}")
-    return "/".join(["/v1/rankers", quote(name, safe=""), *rest])
+        raise InvalidValue(f"a ranker or experiment has a name, got {name!r}")
+    return "/".join([base, quote(name, safe=""), *rest])
 
 
 def _version(version: int | None) -> dict[str, QueryValue]:
@@ -455,9 +543,9 @@ def _start(given: Start | Mapping[str, Any] | LinearModel) -> Any:
     )
 
 
-def _feedback(name: str, events: Iterable[Event]) -> Call[FeedbackCounts]:
+def _feedback(name: str, events: Iterable[Event], base: str = "/v1/rankers") -> Call[FeedbackCounts]:
     content = [_event(each) if isinstance(each, FeedbackEvent) else each for each in events]
-    return Call("POST", _path(name, "feedback"), answer(FeedbackCounts), encode(content))
+    return Call("POST", _path(name, "feedback", base=base), answer(FeedbackCounts), encode(content))
 
 
 def _event(event: FeedbackEvent) -> FeedbackEvent:

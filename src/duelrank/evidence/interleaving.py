@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from duelrank.core.grammar import parse
 from duelrank.core.randomness import stream
 from duelrank.core.registry import counted
 from duelrank.core.statistics import holm, mean_test, sign_test
-from duelrank.core.types import Impression, Query, Rankings
+from duelrank.core.types import Impression, Query, Rankings, Stream
 from duelrank.core.validation import explained, whole_number
 from duelrank.drawing import WinRate
 from duelrank.evidence.sequential import ConfidenceSequence, InOrder, anytime_test, check_level
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 #: A document id of the search engine.
 Document: TypeAlias = str | int
+D = TypeVar("D", bound=Document)
 #: Counts of each pair of rankers, with shape (n_rankers, n_rankers).
 Counts: TypeAlias = NDArray[np.int64]
 SignificanceTest: TypeAlias = Literal["anytime", "sign", "credit"]
@@ -46,7 +47,8 @@ _ANYTIME_NOTE = (
     "Each cell: the row's share of the impressions with a winner, the confidence band of this win rate, and the p-value; band and "
     "p-value are corrected for all pairs and valid at any time. Bold: p below 0.05."
 )
-_ROUNDING = 1e-12  # smaller preferences are rounding errors
+#: Smaller preferences are rounding errors.
+ROUNDING = 1e-12
 _STEPS = 14  # the step between two points of a history is a 14th of its length, at least 1: 33 points per power of ten
 
 
@@ -258,6 +260,47 @@ class Result:
         lead = self.credit[row, column] if self.test == "credit" else self.wins[row, column] - self.wins[column, row]
         return bool(lead > 0 and self.p_values[row, column] < level)
 
+    def verdict(self, level: float = 0.05) -> str:
+        """Return in one sentence which rankers are proved to be better than which; with the test "anytime", read it at any time.
+
+        Parameters
+        ----------
+        level
+            Probability that the sentence ever says that a ranker is better than an equal one.
+        """
+        check_level(level)
+        beaten = {
+            one: [other for other in self.rankers if other != one and self.beats(one, other, level)]
+            for one in self.rankers
+        }
+        best = sorted((one for one in self.rankers if beaten[one]), key=lambda one: -len(beaten[one]))
+        if not self.wins.any():
+            return "undecided: no list has a winner yet"
+        if len(self.rankers) == 2:
+            one, other = self.rankers if self.wins[0, 1] >= self.wins[1, 0] else self.rankers[::-1]
+            found = f"{one!r} is better than {other!r}" if best else f"undecided between {one!r} and {other!r}"
+            return f"{found}: {self._lead(one, other, level)}"
+        if not best:
+            return (
+                f"undecided: after {counted(self.impressions, 'list')}, no one is proved to be better than another one"
+            )
+        n_pairs = len(self.rankers) * (len(self.rankers) - 1) // 2
+        undecided = n_pairs - sum(map(len, beaten.values()))
+        said = [f"{one!r} is better than {self._listed(beaten[one])}" for one in best]
+        return "; ".join([*said, f"{undecided} of {n_pairs} pairs undecided"] if undecided else said)
+
+    def _lead(self, one: str, other: str, level: float) -> str:
+        """Return how often one ranker wins against another, as a part of a sentence."""
+        band = self._band(*self._places(one, other), level)
+        lists = f"{counted(band.decisive, 'list')} with a winner"
+        return f"{one!r} won {band.rate:.1%} of {lists} (band {band.interval[0]:.1%} to {band.interval[1]:.1%})"
+
+    def _listed(self, names: list[str]) -> str:
+        if len(names) == len(self.rankers) - 1:
+            return "all others"
+        *first, last = map(repr, names)
+        return f"{', '.join(first)} and {last}" if first else last
+
     def plot(self, one: str | None = None, other: str | None = None, level: float = 0.05) -> Figure:
         """Draw the win rate over time, with a band that is valid at all times at once; needs the extra ``plot``.
 
@@ -276,9 +319,10 @@ class Result:
             pairs = [self._places(one, other)]
         else:
             pairs = [(i, j) for j in range(len(self.rankers)) for i in range(j + 1, len(self.rankers))]
-        return win_rates([self._over_time(*pair, level) for pair in pairs], level)
+        return win_rates([self.over_time(*pair, level) for pair in pairs], level)
 
-    def _over_time(self, row: int, column: int, level: float) -> WinRate:
+    def over_time(self, row: int, column: int, level: float) -> WinRate:
+        """Return the win rate of a row against a column at each point of the history at which they have a winner."""
         past = zip(self.history.impressions, self.history.wins, strict=True)
         found = [(n, self._band(row, column, level, wins)) for n, wins in past if wins[row, column] + wins[column, row]]
         ends = [(each.rate, *each.interval) for _, each in found]
@@ -377,7 +421,7 @@ class Comparison:
         self.length = whole_number("the length of a list", length)
         self.max_open = whole_number("max_open", max_open)
         self.shown = 0  # number of lists made so far, which is the number of the next list
-        self._tally = _Tally.empty(len(self.rankers))
+        self._tally = Tally.empty(len(self.rankers))
         self._history = WinHistory()
         self._recorded = _RecordedLists()
         self._order = InOrder[_List, _Counted]()
@@ -457,20 +501,7 @@ class Comparison:
         """
         if test not in get_args(SignificanceTest):
             raise InvalidValue(f"test must be 'anytime', 'sign' or 'credit', got {test!r}")
-        tally, n = self._tally, len(self.rankers)
-        pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-        if test == "credit":
-            found = [mean_test(tally.impressions, tally.leads[pair], tally.squares[pair]) for pair in pairs]
-        else:
-            test_wins = sign_test if test == "sign" else anytime_test
-            found = [test_wins(int(tally.wins[pair]), int(tally.wins.T[pair])) for pair in pairs]
-        p_values = np.full((n, n), np.nan)
-        for (i, j), p in zip(pairs, holm(found), strict=True):
-            p_values[i, j] = p_values[j, i] = p
-        credit = tally.leads / max(tally.impressions, 1)
-        history = self._history.until(tally.impressions, tally.wins)
-        counts = (tally.impressions, tally.clicked, tally.wins.copy())
-        return Result(self.rankers, *counts, credit, p_values, test, history, self._order.waiting)
+        return self._tally.result(self.rankers, self._history, test, self._order.waiting)
 
     def merge(self, other: Comparison) -> None:
         """Add the counts of another comparison with the same settings, such as that of another process.
@@ -508,7 +539,7 @@ class Comparison:
             comparison = cls(data["rankers"], data["multileaver"], data["seed"], data["length"], *rest)
             n = len(comparison.rankers)
             comparison.shown = whole_number("the number of lists", data["shown"], 0)
-            comparison._tally = _Tally.from_dict(data["tally"], n)
+            comparison._tally = Tally.from_dict(data["tally"], n)
             comparison._history = WinHistory.from_dict(data["history"], n)
             comparison._recorded = _RecordedLists.from_list(data["recorded"])
             comparison._order = InOrder(comparison._read_order(data.get("order")))
@@ -537,7 +568,7 @@ class Comparison:
     def _checked_rankings(self, rankings: Mapping[str, Sequence[Document]]) -> dict[str, tuple[Document, ...]]:
         for name in rankings:
             _index_of(name, self.rankers)
-        given = {name: _checked_ranking(name, rankings) for name in self.rankers}
+        given = {name: checked_ranking(name, rankings) for name in self.rankers}
         if not any(given.values()):
             raise InvalidValue("no ranker returned any document")
         return given
@@ -546,11 +577,18 @@ class Comparison:
         self, given: Mapping[str, Sequence[Document]], seed: int, number: int
     ) -> tuple[Impression, list[Document]]:
         """Make a list from its random draws; return the impression, and the documents that its indices refer to."""
-        draws = stream(seed, "show", number)
-        documents = list(dict.fromkeys(document for name in self.rankers for document in given[name]))
-        rankings = _as_indices([given[name] for name in self.rankers], documents)
-        ranking, trace = self.multileaver.leave(rankings, min(self.length, len(documents)), draws)
-        return Impression(Query.trusted("", np.ones((len(documents), 1))), ranking, trace), documents
+        lists = [given[name] for name in self.rankers]
+        return merged_list(self.multileaver, lists, self.length, stream(seed, "show", number))
+
+
+def merged_list(
+    multileaver: Multileaver, given: Sequence[Sequence[D]], length: int, draws: Stream
+) -> tuple[Impression, list[D]]:
+    """Merge the lists of several rankers; return the impression, and the documents that its indices refer to."""
+    documents = list(dict.fromkeys(document for each in given for document in each))
+    rankings = _as_indices(given, documents)
+    ranking, trace = multileaver.leave(rankings, min(length, len(documents)), draws)
+    return Impression(Query.trusted("", np.ones((len(documents), 1))), ranking, trace), documents
 
 
 def _index_of(name: str, rankers: tuple[str, ...]) -> int:
@@ -568,7 +606,7 @@ def _checked_names(rankers: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _checked_ranking(name: str, rankings: Mapping[str, Sequence[Document]]) -> tuple[Document, ...]:
+def checked_ranking(name: str, rankings: Mapping[str, Sequence[Document]]) -> tuple[Document, ...]:
     """Return the documents of one ranker, which must be unique."""
     if name not in rankings:
         raise InvalidValue(f"the ranking of {name!r} is missing; if it returned nothing, give an empty list")
@@ -592,7 +630,7 @@ def _checked_documents(documents: Iterable[Document], what: str) -> tuple[Docume
     return listed
 
 
-def _as_indices(given: list[Sequence[Document]], documents: list[Document]) -> Rankings:
+def _as_indices(given: Sequence[Sequence[D]], documents: list[D]) -> Rankings:
     """Return the documents of each ranker as a row of indices, padded with −1 if the ranker did not return all documents."""
     index = {document: i for i, document in enumerate(documents)}
     rankings = np.full((len(given), len(documents)), -1, np.int64)
@@ -602,8 +640,18 @@ def _as_indices(given: list[Sequence[Document]], documents: list[Document]) -> R
 
 
 @dataclass
-class _Tally:
-    """Counts and sums over the recorded lists, for each pair of rankers."""
+class Tally:
+    """Counts and sums over the recorded lists, for each pair of rankers.
+
+    Parameters
+    ----------
+    wins
+        Number of impressions in which the row was preferred to the column.
+    leads, squares
+        Sums of the preferences of the row over the column, and of their squares.
+    impressions, clicked
+        Number of recorded lists, and number of lists with a click.
+    """
 
     wins: Counts
     leads: NDArray[np.float64]
@@ -612,26 +660,45 @@ class _Tally:
     clicked: int = 0
 
     @classmethod
-    def empty(cls, n: int) -> _Tally:
+    def empty(cls, n: int) -> Tally:
+        """Return the counts of n rankers before the first list."""
         return cls(np.zeros((n, n), np.int64), np.zeros((n, n)), np.zeros((n, n)))
 
     def add(self, preferences: NDArray[np.float64], clicked: bool) -> None:
         """Count one list."""
-        self.wins += preferences > _ROUNDING
+        self.wins += preferences > ROUNDING
         self.leads += preferences
         self.squares += np.square(preferences)
         self.impressions += 1
         self.clicked += clicked
 
-    def merge(self, other: _Tally) -> None:
+    def result(self, rankers: tuple[str, ...], history: WinHistory, test: SignificanceTest, waiting: int = 0) -> Result:
+        """Return the preferences between these rankers so far; ``waiting`` lists are recorded, and not counted yet."""
+        pairs = [(i, j) for i in range(len(rankers)) for j in range(i + 1, len(rankers))]
+        if test == "credit":
+            found = [mean_test(self.impressions, self.leads[pair], self.squares[pair]) for pair in pairs]
+        else:
+            test_wins = sign_test if test == "sign" else anytime_test
+            found = [test_wins(int(self.wins[pair]), int(self.wins.T[pair])) for pair in pairs]
+        p_values = np.full((len(rankers), len(rankers)), np.nan)
+        for (i, j), p in zip(pairs, holm(found), strict=True):
+            p_values[i, j] = p_values[j, i] = p
+        credit, counts = self.leads / max(self.impressions, 1), (self.impressions, self.clicked, self.wins.copy())
+        past = history.until(self.impressions, self.wins)
+        return Result(rankers, *counts, credit, p_values, test, past, waiting)
+
+    def merge(self, other: Tally) -> None:
+        """Add the counts of other lists."""
         for name in vars(self):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the counts as JSON-compatible values."""
         return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], n: int) -> _Tally:
+    def from_dict(cls, data: Mapping[str, Any], n: int) -> Tally:
+        """Restore the counts of n rankers from the values of `to_dict`."""
         tally = cls.empty(n)
         for name, zero in vars(tally).items():
             if isinstance(zero, np.ndarray):

@@ -244,6 +244,7 @@ class Definition:
     @classmethod
     def read(cls, event: Event, created: Created) -> Definition:
         """Return the definition of a ranker that an event has created."""
+        assert created.spec is not None
         return cls(created.spec.read(), event.time, created.weights, event.number, created.knots, created.salt)
 
     @cached_property
@@ -761,18 +762,36 @@ def _restricted(representation: Any, kept: Collection[str]) -> Any:
     return {**representation, "features": features}
 
 
-def _check(spec: RankerSpec) -> None:
-    if not _NAME.fullmatch(spec.name):
+def check_name(what: str, name: str) -> None:
+    """Raise if the name of a ranker or an experiment is invalid."""
+    if not _NAME.fullmatch(name):
         raise InvalidValue(
-            f"a ranker's name has letters, digits and _ . - and begins with a letter or digit, got {spec.name!r}"
+            f"{what}'s name has letters, digits and _ . - and begins with a letter or digit, got {name!r}"
         )
+
+
+def check_closing(close_after: float, actions: Mapping[str, float]) -> None:
+    """Raise if the time after which impressions are closed, or the weight of an action, is invalid."""
+    if not 0.0 < close_after <= 1e9:
+        raise InvalidValue(f"close_after is a number of seconds above 0, got {close_after!r}")
+    if len(actions) > MAX_ACTIONS:
+        raise LimitExceeded(f"there may be weights for at most {MAX_ACTIONS} actions, got {len(actions):,}")
+    for name, weight in actions.items():
+        if not 0.0 < weight <= 1e6:
+            raise InvalidValue(
+                f"the weight of an action is above 0 and at most 1,000,000, got {weight!r} for {name!r}; leave out an action "
+                "that should have no effect"
+            )
+
+
+def _check(spec: RankerSpec) -> None:
+    check_name("a ranker", spec.name)
+    check_closing(spec.close_after, spec.actions)
     if not spec.features:
         raise InvalidValue("a ranker needs at least one feature, got none")
     whole_number("length", spec.length)
     if not 0.0 <= spec.exploration <= 1.0:
         raise InvalidValue(f"the exploration rate is from 0 to 1, got {spec.exploration!r}")
-    if not 0.0 < spec.close_after <= 1e9:
-        raise InvalidValue(f"close_after is a number of seconds above 0, got {spec.close_after!r}")
     if spec.mode not in ("learn", "shadow", "frozen"):
         raise InvalidValue(f"the mode is learn, shadow or frozen, got {spec.mode!r}")
     if spec.guard is not None:
@@ -783,14 +802,6 @@ def _check(spec: RankerSpec) -> None:
         )
     whole_number("seed", spec.seed, 0, (1 << 63) - 1)
     whole_number("imitate", spec.imitate or 0, 0, MAX_IMITATE)
-    if len(spec.actions) > MAX_ACTIONS:
-        raise LimitExceeded(f"a ranker may have weights for at most {MAX_ACTIONS} actions, got {len(spec.actions):,}")
-    for name, weight in spec.actions.items():
-        if not 0.0 < weight <= 1e6:
-            raise InvalidValue(
-                f"the weight of an action is above 0 and at most 1,000,000, got {weight!r} for {name!r}; leave out an action "
-                "that should have no effect"
-            )
     if twice := set(spec.retired) & set(spec.features):
         raise InvalidValue(f"the feature {sorted(twice)[0]!r} is both in features and in retired; name it once")
 

@@ -12,8 +12,9 @@ from typing import Protocol
 from duelrank.core.errors import StorageFailure, StoreCorrupt
 from duelrank.service import log
 from duelrank.service.channel import Beat, Close, FrontChannel
+from duelrank.service.experiment_machine import ExperimentStatus
 from duelrank.service.machine import Status
-from duelrank.service.rankers import MemoryStore, Ranker, Rankers, VersionStore
+from duelrank.service.rankers import Experiment, MemoryStore, Ranker, Rankers, VersionStore
 from duelrank.service.settings import Clock, Settings
 from duelrank.storage import Storage
 
@@ -124,19 +125,21 @@ class Follower(Background):
         )
         for kind, load in kinds:
             for name, number in self._storage.snapshots.newest(kind).items():
-                ranker = self._rankers.by_name.get(name)
+                ranker = self._rankers.get(name)
                 if ranker is not None and self._seen.get((kind, name)) != (ranker.created.number, number):
                     load(name, ranker)
                     self._seen[kind, name] = (ranker.created.number, number)  # only now: the store may have failed
 
-    def _load_version(self, name: str, ranker: Ranker) -> None:
+    def _load_version(self, name: str, ranker: Ranker | Experiment) -> None:
+        assert isinstance(ranker, Ranker)  # experiments have neither versions nor a memory
         newest = VersionStore(self._storage, ranker.created).load()
         if newest is not None:
             newest.definition.try_out(newest.state)
             self._rankers.serve(name, newest)
 
-    def _load_memory(self, name: str, ranker: Ranker) -> None:
+    def _load_memory(self, name: str, ranker: Ranker | Experiment) -> None:
         """Follow what the leader remembers of queries; it is published before the version that has learned from it."""
+        assert isinstance(ranker, Ranker)
         if (remember := ranker.created.remember) is None:
             return
         try:
@@ -146,10 +149,12 @@ class Follower(Background):
         ) as error:  # lists are ranked with what is known until the leader saves the whole memory again
             logger.error("the memory of queries of %r cannot be read: %s", name, error)
 
-    def _load_status(self, name: str, ranker: Ranker) -> None:
+    def _load_status(self, name: str, ranker: Ranker | Experiment) -> None:
         found = self._storage.snapshots.load(name, log.STATUS)
-        if found is not None:
+        if found is not None and isinstance(ranker, Ranker):
             ranker.status = log.unpack(found.body, Status)
+        elif found is not None and isinstance(ranker, Experiment):
+            ranker.status = log.unpack(found.body, ExperimentStatus)
 
 
 class Front(Follower):
@@ -198,7 +203,7 @@ class Front(Follower):
         assert self._closer is not None
         for message in self._channel.inbox.receive():
             if isinstance(message, Close):
-                ranker = self._rankers.by_name.get(message.ranker)
+                ranker = self._rankers.get(message.ranker)
                 if ranker is not None and ranker.created.number == message.created:
                     self._closer.close_impressions(message.ranker, message.created, message.impressions, message.time)
             elif isinstance(message, Beat):

@@ -188,6 +188,22 @@ def _expected_range(definition: Definition) -> tuple[np.ndarray, np.ndarray] | N
     return np.array(low), np.array(high)
 
 
+def known_to(
+    definition: Definition, documents: list[schema.Document] | schema.DocumentTable, others: Collection[Collection[str]]
+) -> list[schema.Document] | schema.DocumentTable:
+    """Return documents without features by name that only other rankers have."""
+    if isinstance(documents, schema.DocumentTable) or len(others) < 2:
+        return documents
+    own = {*definition.columns, *definition.spec.retired}
+    foreign = {name for each in others for name in each if name not in own}
+    return [
+        schema.Document(each.id, {name: value for name, value in each.features.items() if name not in foreign})
+        if isinstance(each.features, dict)
+        else each
+        for each in documents
+    ]
+
+
 class NamesQuery(Protocol):
     """A request that may name a query, by its text or by a key."""
 
@@ -292,8 +308,8 @@ class FeedbackIntake:
 
     Parameters
     ----------
-    definition
-        Definition of the ranker.
+    name, actions
+        Name of the ranker or experiment, and its weights of actions.
     events
         The events.
     first
@@ -312,7 +328,8 @@ class FeedbackIntake:
 
     def __init__(
         self,
-        definition: Definition,
+        name: str,
+        actions: Mapping[str, float],
         events: Sequence[schema.FeedbackEvent | Rejected],
         first: int,
         impressions: Mapping[str, log.CachedImpression | None],
@@ -321,7 +338,7 @@ class FeedbackIntake:
         salt: bytes | None,
         troubles: FeedbackTroubles,
     ) -> None:
-        self._name, self._actions = definition.spec.name, definition.spec.actions
+        self._name, self._actions = name, actions
         self._impressions, self._time, self._settings = impressions, time, settings
         self._salt, self._troubles = salt or b"", troubles
         #: The events to append.
@@ -380,7 +397,7 @@ class FeedbackIntake:
     ) -> None:
         if len(key) > self._settings.max_id:
             raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
-        user, action = self._user(event.user_id), stored_action(event.action)
+        user, action = user_hash(event.user_id, self._salt), stored_action(event.action)
         if clicks and event.action not in self._actions:
             self._troubles.add("action", event.action)
         body = log.pack(log.StoredFeedback(event.impression_id, clicks, examined, event.time, user, action))
@@ -394,12 +411,6 @@ class FeedbackIntake:
                 log.closing_event(self._name, event.impression_id, impression.number, self._time, follows=True)
             )
             impression.closed = True
-
-    def _user(self, id: str | None) -> bytes:
-        """Return the hash of a user id: it recognizes a user, and does not reveal who it is."""
-        if not id:
-            return b""
-        return blake2b(id.encode("utf-8", "surrogatepass"), key=self._salt, digest_size=8).digest()
 
     def settle(self, appended: asyncio.Future[list[Receipt]]) -> None:
         """Mark the impressions that were not closed in the log as open again, once, given the future of the append."""
@@ -419,6 +430,13 @@ class FeedbackIntake:
             expired=len(self.late) - again,
             invalid=self._invalid,
         )
+
+
+def user_hash(id: str | None, salt: bytes) -> bytes:
+    """Return the hash of a user id, b"" if there is none: it recognizes a user, and does not reveal who it is."""
+    if not id:
+        return b""
+    return blake2b(id.encode("utf-8", "surrogatepass"), key=salt, digest_size=8).digest()
 
 
 def _examined(event: schema.FeedbackEvent, shown: Sequence[str]) -> int | None:

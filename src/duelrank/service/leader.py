@@ -20,10 +20,12 @@ from duelrank.evidence import Guard
 from duelrank.service import log
 from duelrank.service.channel import Beat, LearnerChannel, Look
 from duelrank.service.definition import Definition, GuardEvent, RankerSpec, hash63, normalized
+from duelrank.service.experiment_machine import ExperimentMachine
 from duelrank.service.follower import RETRY_SECONDS, Closer, Follower
 from duelrank.service.history import MAX_POINTS, STEPS, block_kind
-from duelrank.service.machine import ClosedImpression, Machine
+from duelrank.service.machine import ClosedImpression, EventMachine, Machine
 from duelrank.service.rankers import (
+    Experiment,
     MemoryStore,
     Notifier,
     Ranker,
@@ -36,7 +38,7 @@ from duelrank.service.rankers import (
 )
 from duelrank.service.retention import Capacity, Retention
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Observer, Settings
-from duelrank.service.views import event_sentence, guard_info
+from duelrank.service.views import event_sentence, experiment_info, guard_info
 from duelrank.service.webhooks import Webhooks
 from duelrank.storage import Event, Lease, NewEvent, Storage
 
@@ -363,22 +365,41 @@ def learn(
     return leader.unsaved
 
 
-class RankerProgress:
-    """The progress of one ranker through the log: its machine, and what the leader has to remember with it."""
+class Progress:
+    """The progress of a ranker or experiment through the log: its machine, and what the leader has to remember with it."""
 
-    def __init__(self, created: Definition, machine: Machine, lists: log.ListReader, started: float) -> None:
-        self.created, self.machine, self.lists = created, machine, lists
+    def __init__(self, created: int, machine: EventMachine, lists: log.ListReader, started: float) -> None:
+        #: Number of the event that created it.
+        self.created = created
+        self.machine, self.lists = machine, lists
         self.unsaved_events, self.saved_at = 0, started
-        self.published_at, self.urgent, self.announced_version = started - 1e9, False, 0
         self.failed: dict[int, str] = {}  # reasons of failures by event, which are not in the log yet
-        self.unsaved_version: Version | None = None
         self.deadlines: dict[str, float] = {}  # of open impressions, by the monotonic clock, the earliest first
         self.closing: dict[str, float] = {}  # impressions whose closing was requested, and when to repeat that
-        self.saved_memory, self.saved_forgotten, self.memory_bytes = machine.remembered, 0, 0  # as it was last saved
         self.status_number, self.status_at = -1, started - 1e9
+
+
+class RankerProgress(Progress):
+    """The progress of a ranker, which publishes versions and may have a guard and a memory of queries."""
+
+    machine: Machine
+
+    def __init__(self, definition: Definition, machine: Machine, lists: log.ListReader, started: float) -> None:
+        super().__init__(definition.number, machine, lists, started)
+        self.definition = definition  # at its creation
+        self.published_at, self.urgent, self.announced_version = started - 1e9, False, 0
+        self.unsaved_version: Version | None = None
+        self.saved_memory, self.saved_forgotten, self.memory_bytes = machine.remembered, 0, 0  # as it was last saved
         self.history_number, self.history_at = -1, started - 1e9
         self.reported: tuple[Guard | None, bool, int] = (None, False, 0)  # of the guard
         self.guard_at, self.warned = started - 1e9, False
+
+
+class ExperimentProgress(Progress):
+    """The progress of an experiment."""
+
+    machine: ExperimentMachine
+    reported, reported_at = -1, -1e9  # number and time of the last event whose counts were passed to the observer
 
 
 class Term:
@@ -413,7 +434,7 @@ class Term:
         self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
         self._recent, self._tail, self._closer, self._webhooks = recent, tail, closer, webhooks
         self._followed = followed
-        self._progress: dict[str, RankerProgress] = {}
+        self._progress: dict[str, Progress] = {}
         self._retention = Retention(storage, settings)
         self._capacity = Capacity(storage, clock, rankers)
         #: The number of the last event that was applied.
@@ -429,26 +450,50 @@ class Term:
         last = self._storage.log.last_number()
         self._rankers.refresh()  # after that: the log will have the rankers that are created later
         self._retention.purge_deleted()
-        for name, ranker in list(self._rankers.by_name.items()):
-            self._begin(name, ranker, last)
+        for name, each in self._rankers.items():
+            self._begin(name, each, last)
         self._record_start()
         self.applied = last
 
     def _record_start(self) -> None:
         """Append to the log of every ranker that had something to restore that a process begins to learn."""
         time, key, body = self._clock.time(), os.urandom(12).hex(), log.pack(log.Control("start"))
-        restored = [name for name, each in self._progress.items() if each.machine.number > each.created.number]
+        restored = [name for name, each in self._ranker_progress() if each.machine.number > each.created]
         if restored:
             self._storage.log.append([NewEvent(name, log.CONTROL, key, time, body) for name in restored])
 
     def end(self) -> None:
         """Stop leading."""
         self._tail.enabled = False
-        for ranker in self._rankers.by_name.values():
-            ranker.machine = None
+        for _, each in self._rankers.items():
+            each.machine = None
 
-    def _begin(self, name: str, ranker: Ranker, last: int) -> None:
-        """Restore one ranker from its newest checkpoint and the events since."""
+    def _ranker_progress(self) -> list[tuple[str, RankerProgress]]:
+        """Return the progress of each ranker, without experiments."""
+        return [(name, each) for name, each in self._progress.items() if isinstance(each, RankerProgress)]
+
+    def _begin(self, name: str, found: Ranker | Experiment, last: int) -> None:
+        """Restore a ranker or an experiment from its newest checkpoint and the events since."""
+        if isinstance(found, Ranker):
+            self._begin_ranker(name, found, last)
+        else:
+            self._begin_experiment(name, found, last)
+
+    def _begin_experiment(self, name: str, experiment: Experiment, last: int) -> None:
+        created = experiment.created.number
+        lists = log.ListReader(self._storage, name, partial(self._recent.get, created), log.unpack_lists)
+        machine = ExperimentMachine(experiment.created, lists.impression)
+        restore_newest(machine, self._storage)
+        progress = ExperimentProgress(created, machine, lists, self._clock.monotonic())
+        for event in new_events(self._storage.log, name, machine, last, lists):
+            self._apply(name, progress, event)
+            progress.unsaved_events += 1
+        self._set_deadlines(progress)
+        self._record_failures(name, progress)
+        self._progress[name] = progress
+        experiment.machine = machine
+
+    def _begin_ranker(self, name: str, ranker: Ranker, last: int) -> None:
         versions = VersionStore(self._storage, ranker.created)
         lists = log.ListReader(self._storage, name, partial(self._recent.get, ranker.created.number))
         machine = Machine(ranker.created, lists.impression, versions.state, fetch_features=lists.features)
@@ -516,22 +561,23 @@ class Term:
         progress = self._progress.get(event.ranker)
         if progress is None or event.number <= progress.machine.number:
             return
-        before, guard = progress.machine.definition, progress.machine.guard
+        before = progress.machine.close_after
+        guard = progress.machine.guard if isinstance(progress, RankerProgress) else None
         closed = self._apply(event.ranker, progress, event)
         progress.unsaved_events += 1
-        if progress.machine.definition.spec.close_after != before.spec.close_after:
+        if progress.machine.close_after != before:
             self._set_deadlines(progress)
         if event.kind == log.IMPRESSION:
             progress.deadlines[event.key] = self._deadline(progress.machine, event.time)
-        elif event.kind == log.PUBLISHED:
+        elif event.kind == log.PUBLISHED and isinstance(progress, RankerProgress):
             progress.unsaved_version = Version.of(progress.machine, event.time)
-        elif event.kind == log.CONTROL:
+        elif event.kind == log.CONTROL and isinstance(progress, RankerProgress):
             progress.urgent = progress.machine.changed
             self._announce(event.ranker, guard, progress.machine)
         if closed is not None:
             self._report_closed(event, progress, closed)
 
-    def _apply(self, name: str, progress: RankerProgress, event: Event) -> ClosedImpression | None:
+    def _apply(self, name: str, progress: Progress, event: Event) -> ClosedImpression | None:
         """Apply an event; if learning fails, raise if another leader has overtaken this one: it may have removed the features."""
         machine = progress.machine
         closed = machine.apply(event)
@@ -546,35 +592,41 @@ class Term:
         return closed
 
     def _apply_creation(self, event: Event) -> None:
-        """Begin with a ranker that was created, or remove one that was deleted."""
+        """Begin with a ranker or an experiment that was created, or remove one that was deleted."""
         self._rankers.refresh()
         if event.kind == log.DELETED:
             deleted = log.unpack(event.body, log.Deleted)
             self._progress.pop(deleted.name, None)
             self._retention.purge(deleted, event.number)
-        ranker = self._rankers.by_name.get(event.key)
-        if ranker is not None and event.key not in self._progress and ranker.created.number == event.number:
-            self._begin(event.key, ranker, event.number)
+        created = self._rankers.get(event.key)
+        if created is not None and event.key not in self._progress and created.created.number == event.number:
+            self._begin(event.key, created, event.number)
 
-    def _report_closed(self, event: Event, progress: RankerProgress, closed: ClosedImpression) -> None:
+    def _report_closed(self, event: Event, progress: Progress, closed: ClosedImpression) -> None:
         name, observer = event.ranker, self._rankers.observer
         if event.kind == log.CLOSED:
             progress.deadlines.pop(closed.id, None)
             progress.closing.pop(closed.id, None)
-            if (recent := self._recent.get(progress.created.number, closed.id)) is not None:
+            if (recent := self._recent.get(progress.created, closed.id)) is not None:
                 recent.closed = True  # also if another process has closed it
         if closed.failure is not None:
             logger.error("%s", closed.failure)
             observer.failed(name, "learn")
+        if isinstance(progress, ExperimentProgress):
+            for outcome in closed.votes if closed.outcome == "learned" else (closed.outcome, *closed.votes):
+                observer.experiment_list(name, outcome)
+            return
         observer.closed(name, closed.outcome, closed.norm, closed.clicks, closed.reciprocal_rank)
         if closed.skipped:
             observer.skipped(name, closed.skipped)
         for vote in closed.votes:
             observer.guard_list(name, vote)
 
-    def _record_failures(self, name: str, progress: RankerProgress) -> None:
+    def _record_failures(self, name: str, progress: Progress) -> None:
         """Append the events from which learning has failed, before anything that follows from that is saved."""
-        version = max(progress.machine.version, progress.announced_version)
+        version = 0
+        if isinstance(progress, RankerProgress):
+            version = max(progress.machine.version, progress.announced_version)
         bodies = {str(number): log.pack(log.Failed(version, reason)) for number, reason in progress.failed.items()}
         if bodies:
             time = self._clock.time()
@@ -585,12 +637,13 @@ class Term:
 
     def _save_versions(self) -> None:
         """Save the versions that were published, and serve them: never one that a crash could lose."""
-        for name, progress in self._progress.items():
-            self._record_failures(name, progress)
+        for name, each in self._progress.items():
+            self._record_failures(name, each)
+        for name, progress in self._ranker_progress():
             if progress.unsaved_version is not None:
                 if self._followed:
                     self._save_memory(name, progress)
-                VersionStore(self._storage, progress.created).save(progress.unsaved_version)
+                VersionStore(self._storage, progress.definition).save(progress.unsaved_version)
                 self._rankers.serve(name, progress.unsaved_version)
                 progress.unsaved_version = None
             self._save_blocks(name, progress)
@@ -645,7 +698,7 @@ class Term:
         now = self._clock.monotonic()
         due = {
             name: progress.machine.publication()
-            for name, progress in self._progress.items()
+            for name, progress in self._ranker_progress()
             if progress.machine.changed
             and progress.unsaved_version is None
             and (progress.urgent or now - progress.published_at >= self._settings.publish_every)
@@ -655,16 +708,16 @@ class Term:
             self._storage.log.append(
                 [NewEvent(name, log.PUBLISHED, str(body.version), time, log.pack(body)) for name, body in due.items()]
             )
-        for name, body in due.items():
-            progress = self._progress[name]
-            progress.published_at, progress.urgent, progress.announced_version = now, False, body.version
+        for name, progress in self._ranker_progress():
+            if name in due:
+                progress.published_at, progress.urgent, progress.announced_version = now, False, due[name].version
         return bool(due)
 
     def _act_on_guards(self) -> bool:
         """Append the alarms and promotions that are due; each happens when its event is read from the log."""
         due = {
             name: each
-            for name, progress in self._progress.items()
+            for name, progress in self._ranker_progress()
             if (each := progress.machine.watch.due()) is not None
         }
         if due:
@@ -710,24 +763,27 @@ class Term:
             self._checkpoint(name, progress)
             if self._followed:
                 self._save_status(name, progress)
-            self._report_guard(name, progress)
+            if isinstance(progress, RankerProgress):
+                self._report_guard(name, progress)
+            elif isinstance(progress, ExperimentProgress):
+                self._report_experiment(name, progress)
             self._rankers.observer.open_impressions(name, len(progress.machine.open))
 
-    def _deadline(self, machine: Machine, made: float) -> float:
+    def _deadline(self, machine: EventMachine, made: float) -> float:
         """Return when to close an impression, by the monotonic clock; the age of an impression is at most its time limit."""
-        limit = machine.definition.spec.close_after
+        limit = machine.close_after
         age = min(max(self._clock.time() - made, 0.0), limit)
         return self._clock.monotonic() + limit - age
 
-    def _set_deadlines(self, progress: RankerProgress) -> None:
+    def _set_deadlines(self, progress: Progress) -> None:
         """Compute the deadlines of all open impressions, the earliest first."""
         machine = progress.machine
         deadlines = {id: self._deadline(machine, each.time) for id, each in machine.open.items()}
         progress.deadlines = dict(sorted(deadlines.items(), key=lambda item: item[1]))
         progress.closing.clear()
 
-    def _close_overdue(self, name: str, progress: RankerProgress) -> None:
-        """Close the impressions whose deadline is over, and the oldest if they and the guard lists that wait are too many."""
+    def _close_overdue(self, name: str, progress: Progress) -> None:
+        """Close the impressions whose deadline is over, and the oldest if they and the lists that wait for them are too many."""
         now, machine = self._clock.monotonic(), progress.machine
         surplus = len(machine.open) + machine.order.waiting - len(progress.closing) - self._settings.max_open
         again = takewhile(lambda id: progress.closing[id] <= now, progress.closing)
@@ -742,35 +798,47 @@ class Term:
             progress.closing[id] = now + CLOSE_TIMEOUT
             due[id] = machine.open[id].number
         if due:
-            self._closer.close_impressions(name, progress.created.number, due, self._clock.time())
+            self._closer.close_impressions(name, progress.created, due, self._clock.time())
 
-    def _checkpoint(self, name: str, progress: RankerProgress, now: bool = False) -> None:
+    def _checkpoint(self, name: str, progress: Progress, now: bool = False) -> None:
         """Save a checkpoint at intervals, so that a restart has little to do."""
         machine = progress.machine
+        if isinstance(progress, RankerProgress) and (progress.unsaved_version or progress.machine.history.done):
+            return
         behind, waited = progress.unsaved_events, self._clock.monotonic() - progress.saved_at
         enough = behind >= CHECKPOINT_EVENTS + len(machine.open) // 10 or waited >= CHECKPOINT_SECONDS
-        if behind and (enough or now) and progress.unsaved_version is None and not machine.history.done:
-            self._save_memory(name, progress)  # first: a checkpoint is complete
+        if behind and (enough or now):
+            if isinstance(progress, RankerProgress):
+                self._save_memory(name, progress)  # first: a checkpoint is complete
             self._storage.snapshots.save(name, log.CHECKPOINT, machine.number, self._clock.time(), machine.checkpoint())
             self._retention.note(name, machine)
             progress.unsaved_events, progress.saved_at = 0, self._clock.monotonic()
 
-    def _save_status(self, name: str, progress: RankerProgress) -> None:
+    def _save_status(self, name: str, progress: Progress) -> None:
         """Save for followers how far a ranker has come, and its recent history."""
         now, time, machine = self._clock.monotonic(), self._clock.time(), progress.machine
         if machine.number != progress.status_number and now - progress.status_at >= STATUS_SECONDS:
             self._storage.snapshots.save(name, log.STATUS, machine.number, time, log.pack(machine.status), keep=1)
             progress.status_number, progress.status_at = machine.number, now
             self._rankers.changes.notify()
+        if not isinstance(progress, RankerProgress):
+            return
         if machine.number != progress.history_number and now - progress.history_at >= HISTORY_SECONDS:
-            body = log.pack(machine.history.copy(machine.step_end()))
+            body = log.pack(progress.machine.history.copy(progress.machine.step_end()))
             self._storage.snapshots.save(name, log.HISTORY, machine.number, time, body, keep=1)
             progress.history_number, progress.history_at = machine.number, now
+
+    def _report_experiment(self, name: str, progress: ExperimentProgress) -> None:
+        """Pass changed counts of an experiment to the observer, at intervals."""
+        now, number = self._clock.monotonic(), progress.machine.number
+        if number != progress.reported and now - progress.reported_at >= STATUS_SECONDS:
+            self._rankers.observer.experiment(name, experiment_info(self._rankers.experiments[name]))
+            progress.reported, progress.reported_at = number, now
 
     def save_last_step(self, name: str) -> None:
         """Save the last step of a ranker for followers; an empty one if it has learned from nothing."""
         progress = self._progress.get(name)
-        if progress is not None:
+        if isinstance(progress, RankerProgress):
             step, number = progress.machine.last_step, progress.machine.number
             body = b"" if step is None else log.pack(StoredStep.of(step))
             self._storage.snapshots.save(name, log.LAST_STEP, number, self._clock.time(), body, keep=1)
@@ -802,12 +870,13 @@ class Term:
 
     def tidy(self) -> None:
         """Remove old data, and measure the store; again soon if more is left."""
-        self._retention.purge_again(self._rankers.by_name, self.applied)
+        self._retention.purge_again(self._rankers, self.applied)
         more = False
         for name, progress in self._progress.items():
             self._checkpoint(name, progress, now=not self._more_to_tidy)
-            more |= self._retention.tidy(name, progress.created, progress.machine, self._clock.time())
-            self._tidy_memory(name, progress)
+            more |= self._retention.tidy(name, progress.machine, self._clock.time())
+            if isinstance(progress, RankerProgress):
+                self._tidy_memory(name, progress)
         self._capacity.measure()
         self._more_to_tidy = more
         self._tidied = self._clock.monotonic() - (self._settings.tidy_every - TIDY_AGAIN_SECONDS if more else 0.0)

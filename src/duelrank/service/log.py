@@ -28,6 +28,7 @@ from duelrank.core.memory import flatten, nest
 from duelrank.core.registry import Part
 from duelrank.core.types import NO_BOOSTS, Boosts, Features, State, frozen
 from duelrank.service.definition import GUARD, LIST_KINDS, Change, RankerSpec, converted
+from duelrank.service.experiments import ExperimentSpec
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
 
@@ -132,6 +133,28 @@ class StoredSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return _read(self, RankerSpec)
 
 
+class StoredExperiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The stored form of `ExperimentSpec`."""
+
+    name: str
+    systems: tuple[str, ...]
+    rankers: tuple[str, ...] = ()
+    multileaver: str = "TeamDraft()"
+    length: int = 10
+    level: float = 0.05
+    close_after: float = 1800.0
+    actions: dict[str, float] = msgspec.field(default_factory=lambda: {"click": 1.0})
+
+    @classmethod
+    def of(cls, spec: ExperimentSpec) -> StoredExperiment:
+        """Return the stored form of a specification."""
+        return converted(spec, cls)
+
+    def read(self) -> ExperimentSpec:
+        """Return the specification."""
+        return _read(self, ExperimentSpec)
+
+
 class StoredChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The stored form of `Change`."""
 
@@ -170,20 +193,20 @@ class _Body(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Created(_Body, frozen=True):
-    """A ranker was created (key: its name), with the weights and knots that its specification starts from.
+    """A ranker was created (key: its name), with the weights and knots that its specification starts from; or an experiment.
 
-    The salt is secret; it is mixed into the random numbers of the ranker's lists. Rankers that were created without one have an
-    empty salt.
+    The salt is secret; it is mixed into the random numbers of the lists. Rankers that were created without one have an empty salt.
     """
 
-    spec: StoredSpec
+    spec: StoredSpec | None
     weights: bytes | None = None
     knots: bytes | None = None
     salt: bytes = b""
+    experiment: StoredExperiment | None = None
 
 
 class Deleted(_Body, frozen=True):
-    """A ranker was deleted; ``number`` is that of the event that created it."""
+    """A ranker or an experiment was deleted; ``number`` is that of the event that created it."""
 
     name: str
     number: int
@@ -192,8 +215,9 @@ class Deleted(_Body, frozen=True):
 class StoredImpression(_Body, frozen=True, gc=False):
     """An impression was made (key: its id). The features of its documents are the event's attachment.
 
-    ``ids`` are those of the shown documents, in order; ``documents`` is a digest of the ids of all candidates; ``features`` is
-    empty; ``names`` is a digest of the names of the features, empty in the oldest bodies.
+    The attachment of a list of an experiment has the lists that it was merged from. ``ids`` are those of the shown documents, in
+    order; ``documents`` is a digest of the ids of all candidates; ``features`` is empty; ``names`` is a digest of the names of the
+    features, empty in the oldest bodies.
     """
 
     version: int
@@ -210,6 +234,7 @@ class StoredImpression(_Body, frozen=True, gc=False):
     query: str = ""  # as it is remembered
     boosts: bytes = b""  # what the memory of the query has added to the score of each candidate, as float32
     in_order: bool = False  # whether a guard list is counted in the order of showing; early ones were when they closed
+    user: bytes = b""  # hash of the user, of a list of an experiment
 
     @classmethod
     def of(
@@ -322,12 +347,12 @@ class Fit(_Body, frozen=True):
 
 
 class Control(_Body, frozen=True):
-    """A command: freeze, resume, rollback, pin, unpin, change, label or forget of an operator; alarm or promote; or start.
+    """A command: freeze, resume, rollback, pin, unpin, change, label, forget or stop of an operator; alarm or promote; or start.
 
     Rollback and pin carry the state of the version, the names of its features, and its representation as a change. A change of the
     representation carries a state for it, and how well that was fitted. Label keeps a version under a name; an empty label ends
     that. Forget removes a query, a document or, without both, everything from the memory of queries. Alarm and promote, which a
-    guard commands, carry their evidence. Start records that a process begins to learn.
+    guard commands, carry their evidence. Start records that a process begins to learn. Stop ends an experiment.
     """
 
     action: str
@@ -392,7 +417,12 @@ def _unpacked(array: _Array) -> NDArray[Any]:
 
 def digest(state: State) -> bytes:
     """Return a digest of a state, of 16 bytes."""
-    return blake2b(pack_state(state), digest_size=16).digest()
+    return body_digest(pack_state(state))
+
+
+def body_digest(body: bytes) -> bytes:
+    """Return a digest of a body, of 16 bytes."""
+    return blake2b(body, digest_size=16).digest()
 
 
 def document_digest(ids: list[str]) -> bytes:
@@ -453,6 +483,26 @@ def unpack_features(attachment: bytes) -> Features:
     features = table.astype(np.float64)
     features.flags.writeable = False
     return features
+
+
+class _Lists(msgspec.Struct, frozen=True, array_like=True):
+    documents: list[str]
+    lists: list[list[int]]
+
+
+def pack_lists(documents: list[str], lists: Sequence[Sequence[str]]) -> bytes:
+    """Return the lists of several systems, of these documents, as bytes."""
+    places = {id: place for place, id in enumerate(documents)}
+    return pack(_Lists(documents, [[places[id] for id in each] for each in lists]))
+
+
+def unpack_lists(attachment: bytes) -> list[list[str]]:
+    """Return packed lists."""
+    found = unpack(attachment, _Lists)
+    try:
+        return [[found.documents[place] for place in each] for each in found.lists]
+    except IndexError as error:
+        raise StoreCorrupt(f"the lists of an experiment are damaged: {error}") from None
 
 
 def _compress(data: bytes) -> bytes:
@@ -537,15 +587,21 @@ class ListReader:
         Name of the ranker.
     known
         Returns an impression that is in memory by its id, None for others.
+    read
+        Reads the attachment of an impression.
     """
 
     #: The number of lists whose features are read at once, and of impressions whose bodies wait for their closing in memory.
     block, max_bodies = 64, 10_000
 
     def __init__(
-        self, storage: Storage, ranker: str, known: Callable[[str], CachedImpression | None] = lambda id: None
+        self,
+        storage: Storage,
+        ranker: str,
+        known: Callable[[str], CachedImpression | None] = lambda id: None,
+        read: Callable[[bytes], Any] = unpack_features,
     ) -> None:
-        self._storage, self._ranker, self._known = storage, ranker, known
+        self._storage, self._ranker, self._known, self._read = storage, ranker, known, read
         self._bodies: dict[str, bytes] = {}
         self._due: dict[int, None] = {}  # numbers of the events whose features the next events need, in order
         self._attachments: dict[int, bytes] = {}
@@ -571,13 +627,13 @@ class ListReader:
         while len(self._bodies) > self.max_bodies:
             del self._bodies[next(iter(self._bodies))]
 
-    def impression(self, id: str, number: int) -> tuple[StoredImpression, Features] | None:
-        """Return an impression and its features; None if one of them is gone."""
+    def impression(self, id: str, number: int) -> tuple[StoredImpression, Any] | None:
+        """Return an impression and its features, or the lists that it was merged from; None if one of them is gone."""
         known, waiting = self._known(id), self._bodies.pop(id, b"")
         if known is not None and known.number == number and known.body is not None:
             body = known.body
             if known.attachment:
-                return body, unpack_features(known.attachment)
+                return body, self._read(known.attachment)
         else:
             if not waiting and (event := self._storage.log.find(self._ranker, IMPRESSION, [id]).get(id)) is not None:
                 waiting = event.body
@@ -587,8 +643,8 @@ class ListReader:
         features = self.features(number)
         return None if features is None else (body, features)
 
-    def features(self, number: int) -> Features | None:
-        """Return the features that are attached to an event, None if they are gone."""
+    def features(self, number: int) -> Any | None:
+        """Return what is attached to an event, None if it is gone."""
         if number in self._due:
             while number in self._due:  # those before it are not needed any more
                 del self._due[next(iter(self._due))]
@@ -598,7 +654,7 @@ class ListReader:
             attachment = self._attachments.pop(number, None)
         else:
             attachment = self._storage.log.attachment(self._ranker, number)
-        return None if attachment is None else unpack_features(attachment)
+        return None if attachment is None else self._read(attachment)
 
 
 def closing_event(name: str, id: str, number: int, time: float, follows: bool = False) -> NewEvent:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -166,7 +167,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
 class ClosedImpression:
     """A closed impression: its outcome, the distance by which the weights moved, its clicks, and the reason of a failure.
 
-    ``votes`` are the outcomes, for the learned ranker, of the guard lists that this event let count; ``skipped`` is the reason why
+    ``votes`` are the outcomes of the guard lists, or of the lists of an experiment, that this event let count; ``skipped`` is why
     the ranker did not learn from the list, "" if it did or if there was no feedback.
     """
 
@@ -336,7 +337,97 @@ class Watch:
         return watch
 
 
-class Machine:
+class EventMachine(ABC):
+    """Applies the events of one ranker or experiment: what both have in common, open impressions and their feedback.
+
+    Parameters
+    ----------
+    number
+        Number of the event that created it.
+    """
+
+    def __init__(self, number: int) -> None:
+        #: Number of the last event that was applied.
+        self.number = number
+        self.tally, self.open = Tally(), dict[str, OpenImpression]()
+        #: Outcomes by the number of a list, until they are counted: in the order of showing, each when all before it are closed.
+        self.order: InOrder[int, Any] = InOrder()
+        #: Numbers of the next events that have failed before; `new_events` sets it.
+        self.failures: Collection[int] = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of the ranker or experiment."""
+
+    @property
+    @abstractmethod
+    def close_after(self) -> float:
+        """Seconds after which an open impression is closed."""
+
+    @property
+    @abstractmethod
+    def actions(self) -> Mapping[str, float]:
+        """Weights of actions by name."""
+
+    @property
+    def may_fail(self) -> Collection[str]:
+        """The kinds of events that may fail."""
+        return (log.CLOSED,)
+
+    @property
+    @abstractmethod
+    def status(self) -> msgspec.Struct:
+        """How far it has come, for other processes."""
+
+    @abstractmethod
+    def apply(self, event: Event) -> ClosedImpression | None:
+        """Apply an event; events up to `number` are ignored."""
+
+    @abstractmethod
+    def checkpoint(self) -> bytes:
+        """Return what is needed to continue from here; equal machines give equal bytes."""
+
+    @abstractmethod
+    def restore(self, body: bytes, queries: Memory | None = None) -> None:
+        """Continue from a checkpoint, and with the memory of queries, which it does not have."""
+
+    @abstractmethod
+    def equals(self, body: bytes) -> bool:
+        """Whether a checkpoint is of this machine."""
+
+    @staticmethod
+    @abstractmethod
+    def needed(checkpoint: bytes) -> tuple[frozenset[int], frozenset[int]]:
+        """Return what is needed to continue from a checkpoint: numbers of open impressions, and versions."""
+
+    def needs(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Return what is needed to continue from here: numbers of open impressions, and versions."""
+        return frozenset(impression.number for impression in self.open.values()), frozenset()
+
+    def has_feedback(self, id: str) -> bool:
+        """Whether an impression is open and has feedback."""
+        return (impression := self.open.get(id)) is not None and impression.has_feedback
+
+    def _apply_feedback(self, feedback: log.StoredFeedback) -> None:
+        impression = self.open.get(feedback.impression)
+        if impression is None:
+            self.tally.late += 1
+            return
+        impression.has_feedback = True
+        weight = self.actions.get(feedback.action or CLICK, 0.0)
+        if feedback.clicks and weight > 0.0:
+            impression.add_action(feedback.clicks, weight)
+        if feedback.examined is not None:
+            impression.examined = max(feedback.examined, impression.examined or 0)
+        impression.user = impression.user or feedback.user
+
+    def _check_failure(self, event: Event) -> None:
+        if event.number in self.failures:
+            raise LookupError("learning from it has failed before, according to the event log")
+
+
+class Machine(EventMachine):
     """Applies the events of one ranker, in the order of their numbers; it uses neither a clock nor other sources of randomness.
 
     Two machines that have applied the same events are equal, bit for bit. In addition to the events it needs the impressions
@@ -366,30 +457,43 @@ class Machine:
     ) -> None:
         self._fetch_impression, self._fetch_features = fetch_impression, fetch_features
         self._load_state, self._max_states = load_state, max_states
+        super().__init__(definition.number)
         self.definition = self._created = definition
-        self.number, self.version = definition.number, 1
+        self.version = 1
         self.state = self.served = definition.start
         self.changed, self.frozen = False, definition.spec.mode == "frozen"
         self.pin: tuple[int, State] | None = None  # the version that a shadow serves, instead of the client's order
         self.floor = 0  # impressions of versions up to this one have other features than the ranker has now
         self.labels: dict[int, str] = {}  # of versions that an operator keeps; replaced, never changed
         self.watch, self.history = Watch(definition.spec.guard), Recorder(definition.number)
-        self.tally, self.open = Tally(), dict[str, OpenImpression]()
         self.logged: State | None = None  # learned from lists of other systems, until the first live one
         self.imitated = 0  # lists of a log, or in the client's order, that were learned from while it imitates
         self._voters = Voters()  # who has taught the memory of a query today
-        #: Guard lists by number, until they are counted: in the order of showing, each when all before it are closed.
-        self.order = InOrder[int, ClosedGuardList]()
+        self.order: InOrder[int, ClosedGuardList] = InOrder()
         #: How often an operator has removed something from the memory of queries since this machine began.
         self.forgotten = 0
-        #: Numbers of the next events from which learning has failed before; `new_events` sets it.
-        self.failures: Collection[int] = ()
         self.last_step: LearnedStep | None = None  # for `Service.last_step`; learning does not depend on it
         self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
 
-    def has_feedback(self, id: str) -> bool:
-        """Whether an impression is open and has feedback."""
-        return (impression := self.open.get(id)) is not None and impression.has_feedback
+    @property
+    def name(self) -> str:
+        """The name of the ranker."""
+        return self.definition.spec.name
+
+    @property
+    def close_after(self) -> float:
+        """Seconds after which an open impression is closed."""
+        return self.definition.spec.close_after
+
+    @property
+    def actions(self) -> Mapping[str, float]:
+        """Weights of actions by name."""
+        return self.definition.spec.actions
+
+    @property
+    def may_fail(self) -> Collection[str]:
+        """The kinds of events from which learning may fail."""
+        return (log.CLOSED, log.LOGGED, *((log.IMPRESSION,) if self.definition.spec.imitate else ()))
 
     def apply(self, event: Event) -> ClosedImpression | None:
         """Apply an event; events up to `number` are ignored."""
@@ -432,19 +536,6 @@ class Machine:
         self.tally.impressions += 1
         return failed
 
-    def _apply_feedback(self, feedback: log.StoredFeedback) -> None:
-        impression = self.open.get(feedback.impression)
-        if impression is None:
-            self.tally.late += 1
-            return
-        impression.has_feedback = True
-        weight = self.definition.spec.actions.get(feedback.action or CLICK, 0.0)
-        if feedback.clicks and weight > 0.0:
-            impression.add_action(feedback.clicks, weight)
-        if feedback.examined is not None:
-            impression.examined = max(feedback.examined, impression.examined or 0)
-        impression.user = impression.user or feedback.user
-
     def _apply_closed(self, id: str, event: Event) -> ClosedImpression | None:
         impression = self.open.get(id)
         if impression is None:
@@ -481,7 +572,7 @@ class Machine:
     def _learn(self, id: str, impression: OpenImpression, event: Event) -> tuple[Outcome, float, str | None]:
         """Learn from an impression; a failure is counted and changes nothing, here and in every replay."""
         try:
-            self._check_learnable(event)
+            self._check_failure(event)
             after = self._learned(id, impression, event)
         except StorageFailure:
             raise
@@ -491,10 +582,6 @@ class Machine:
         self.last_step = LearnedStep(id, impression, self.definition, self.state_of(impression.version), self.state)
         self.state, self.changed = after, True
         return "learned", norm, None
-
-    def _check_learnable(self, event: Event) -> None:
-        if event.number in self.failures:
-            raise LookupError("learning from it has failed before, according to the event log")
 
     def _learned(self, id: str, impression: OpenImpression, event: Event) -> State:
         found, made_by = self._fetch_impression(id, impression.number), self.state_of(impression.version)
@@ -536,7 +623,7 @@ class Machine:
     def _learn_from_other(self, event: Event, body: log.StoredLog | None) -> ClosedImpression | None:
         """Learn from a list of another system: from its clicks in a log, or without a body, from its order."""
         try:
-            self._check_learnable(event)
+            self._check_failure(event)
             raw = self._features_of(event)
             if raw is None:
                 raise LookupError("its features are gone")
@@ -843,6 +930,12 @@ class Machine:
         """Return what is needed to continue from here: numbers of open impressions, and versions."""
         return _needed(self.version, self.open, self.order.lists)
 
+    @staticmethod
+    def needed(checkpoint: bytes) -> tuple[frozenset[int], frozenset[int]]:
+        """Return what is needed to continue from a checkpoint: numbers of open impressions, and versions."""
+        found = log.unpack(checkpoint, _Checkpoint)
+        return _needed(found.version, found.open, found.order)
+
 
 def without_queries(state: State) -> State:
     """Return a state without the records of queries, which are saved by their changes."""
@@ -908,12 +1001,6 @@ def history_since(checkpoint: bytes) -> int | None:
     """Return the number of the event after which the history in a checkpoint began, None if it has none."""
     found = log.unpack(checkpoint, _Checkpoint).history
     return None if found is None else found.since
-
-
-def needed(checkpoint: bytes) -> tuple[frozenset[int], frozenset[int]]:
-    """Return what is needed to continue from a checkpoint: numbers of open impressions, and versions."""
-    found = log.unpack(checkpoint, _Checkpoint)
-    return _needed(found.version, found.open, found.order)
 
 
 def _needed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TypeVar
@@ -19,8 +19,18 @@ from duelrank.core.types import Memory, State
 from duelrank.evidence import Guard
 from duelrank.service import log
 from duelrank.service.definition import Definition
+from duelrank.service.experiment_machine import ExperimentMachine, ExperimentStatus
+from duelrank.service.experiments import ExperimentDefinition
 from duelrank.service.intake import DocumentReader, FeedbackTroubles
-from duelrank.service.machine import LearnedStep, Machine, OpenImpression, Status, Tally, without_queries
+from duelrank.service.machine import (
+    EventMachine,
+    LearnedStep,
+    Machine,
+    OpenImpression,
+    Status,
+    Tally,
+    without_queries,
+)
 from duelrank.service.settings import Observer
 from duelrank.storage import Event, EventLog, SnapshotInfo, Storage, StoredSnapshot
 
@@ -302,19 +312,19 @@ def newest_checkpoint(storage: Storage, name: str) -> bytes | None:
     return _newest_intact(storage, name, lambda found: found.body)
 
 
-def restore_newest(machine: Machine, storage: Storage) -> bool:
+def restore_newest(machine: EventMachine, storage: Storage) -> bool:
     """Let a machine continue from its newest intact checkpoint; return whether there is one."""
-    name, before = machine.definition.spec.name, machine.number
+    name, before = machine.name, machine.number
     found = _newest_intact(storage, name, lambda found: restore_from(machine, storage, found))
     if found is None and machine.number != before:
         raise StoreCorrupt(f"no checkpoint of {name!r} can be read")
     return found is not None
 
 
-def restore_from(machine: Machine, storage: Storage, found: StoredSnapshot) -> int:
+def restore_from(machine: EventMachine, storage: Storage, found: StoredSnapshot) -> int:
     """Let a machine continue from a checkpoint, with the memory of queries that belongs to it; return its number."""
-    remember, name = machine.definition.remember, machine.definition.spec.name
-    queries = None if remember is None else MemoryStore(storage, remember, name).load(found.number)[0]
+    remember = machine.definition.remember if isinstance(machine, Machine) else None
+    queries = None if remember is None else MemoryStore(storage, remember, machine.name).load(found.number)[0]
     machine.restore(found.body, queries)
     return machine.number
 
@@ -334,15 +344,17 @@ def _newest_intact(storage: Storage, name: str, read: Callable[[StoredSnapshot],
     return None
 
 
-def new_events(events: EventLog, name: str, machine: Machine, up_to: int, lists: log.ListReader) -> Iterator[Event]:
+def new_events(
+    events: EventLog, name: str, machine: EventMachine, up_to: int, lists: log.ListReader
+) -> Iterator[Event]:
     """Yield the events of a ranker that a machine has not applied; sets those from which learning has failed before.
 
     ``lists`` is the reader of the machine, which prepares for each block of events.
     """
     for found in log.read_chunks(events, name, machine.number, up_to):
         lists.expect(found, machine.has_feedback)
-        lessons = (log.CLOSED, log.LOGGED, *((log.IMPRESSION,) if machine.definition.spec.imitate else ()))
-        machine.failures = _failures(events, name, [event.number for event in found if event.kind in lessons])
+        lessons = [event.number for event in found if event.kind in machine.may_fail]
+        machine.failures = _failures(events, name, lessons)
         yield from found
     machine.failures = ()
 
@@ -424,6 +436,11 @@ class Ranker:
         """The name of the ranker."""
         return self.created.spec.name
 
+    @property
+    def actions(self) -> Mapping[str, float]:
+        """Weights of actions by name."""
+        return self.version.definition.spec.actions
+
     def newest_status(self) -> Status:
         """Return how far the ranker has come; in the leader, up to the last event that was applied."""
         if (machine := self.machine) is not None:
@@ -431,8 +448,39 @@ class Ranker:
         return max(self.status, self.version.status, key=lambda each: each.number)
 
 
+class Experiment:
+    """One experiment: its definition, how far it has come, and its machine if this process leads."""
+
+    __slots__ = ("created", "machine", "status", "troubles")
+
+    def __init__(self, created: ExperimentDefinition) -> None:
+        self.created = created
+        self.status: ExperimentStatus = ExperimentMachine(created, lambda id, number: None).status
+        self.machine: ExperimentMachine | None = None
+        self.troubles = FeedbackTroubles()  # of this process
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment."""
+        return self.created.spec.name
+
+    @property
+    def actions(self) -> Mapping[str, float]:
+        """Weights of actions by name."""
+        return self.created.spec.actions
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped."""
+        return (self.status if self.machine is None else self.machine).stopped is not None
+
+    def newest_status(self) -> ExperimentStatus:
+        """Return how far the experiment has come; in the leader, up to the last event that was applied."""
+        return self.status if self.machine is None else self.machine.status
+
+
 class Rankers:
-    """The rankers of a store by name.
+    """The rankers and experiments of a store by name; no two of them have the same name.
 
     Parameters
     ----------
@@ -445,7 +493,8 @@ class Rankers:
     def __init__(self, storage: Storage, learns: bool = True) -> None:
         self._storage, self.learns = storage, learns
         self.by_name: dict[str, Ranker] = {}
-        #: Rankers that cannot be served, with the number of their creation, and the reason.
+        self.experiments: dict[str, Experiment] = {}
+        #: Rankers and experiments that cannot be served, with the number of their creation, and the reason.
         self.broken: dict[str, tuple[int, str]] = {}
         self.observer = Observer()
         #: Notified when another version of a ranker is served, or a ranker was deleted.
@@ -455,18 +504,34 @@ class Rankers:
         self.salt: bytes | None = None
 
     def __getitem__(self, name: str) -> Ranker:
-        found = self.by_name.get(name)
-        if name in self.broken:
-            raise NotReady(f"the ranker {name!r} cannot be served: {self.broken[name][1]}")
-        if found is None:
-            raise UnknownName.among("ranker", name, self.by_name)
-        return found
+        return self._found("ranker", self.by_name, name)
 
     def __contains__(self, name: str) -> bool:
         return name in self.by_name
 
+    def get(self, name: str) -> Ranker | Experiment | None:
+        """Return a ranker or an experiment, None if there is none of this name."""
+        return self.by_name.get(name) or self.experiments.get(name)
+
+    def items(self) -> list[tuple[str, Ranker | Experiment]]:
+        """Return the present rankers and experiments with their names."""
+        return [*self.by_name.items(), *self.experiments.items()]
+
+    def experiment(self, name: str) -> Experiment:
+        """Return an experiment; raise if there is none of this name."""
+        return self._found("experiment", self.experiments, name)
+
+    def _found(self, what: str, known: Mapping[str, T], name: str) -> T:
+        if name in self.broken:
+            raise NotReady(f"the {what} {name!r} cannot be served: {self.broken[name][1]}")
+        if name not in known and self.get(name) is not None:
+            raise UnknownName(f"{name!r} is {'an experiment' if what == 'ranker' else 'a ranker'}, not a {what}")
+        if name not in known:
+            raise UnknownName.among(what, name, known)
+        return known[name]
+
     def refresh(self) -> None:
-        """Read which rankers were created or deleted since the last call."""
+        """Read which rankers and experiments were created or deleted since the last call."""
         with self._refreshing:
             while found := self._storage.log.read(self._read_up_to, 1000, log.RANKERS):
                 for event in found:
@@ -475,25 +540,32 @@ class Rankers:
 
     def _apply(self, event: Event) -> None:
         if event.kind == log.CREATED:
-            created = log.unpack(event.body, log.Created)
             try:
-                definition = Definition.read(event, created)
-                definition.warm_up(self.learns)
+                self._add(event, log.unpack(event.body, log.Created))
             except Exception as error:  # such as a recipe of an extension that is not loaded; others are served
-                logger.error("the ranker %r cannot be served: %s", event.key, error)
+                logger.error("%r cannot be served: %s", event.key, error)
                 self.broken[event.key] = event.number, str(error)
-            else:
-                self.by_name[event.key] = Ranker(definition)
         elif event.kind == log.DELETED:
             deleted = log.unpack(event.body, log.Deleted)
             self.broken.pop(deleted.name, None)
-            known = self.by_name.get(deleted.name)
+            known = self.get(deleted.name)
             if known is not None and known.created.number <= deleted.number:
-                del self.by_name[deleted.name]
+                self.by_name.pop(deleted.name, None)
+                self.experiments.pop(deleted.name, None)
                 self.observer.deleted(deleted.name)
                 self.changes.notify()
         elif event.kind == log.SALT:
             self.salt = log.unpack(event.body, bytes)
+
+    def _add(self, event: Event, created: log.Created) -> None:
+        if created.experiment is None:
+            definition = Definition.read(event, created)
+            definition.warm_up(self.learns)
+            self.by_name[event.key] = Ranker(definition)
+        else:
+            experiment = ExperimentDefinition.read(event, created)
+            experiment.warm_up()
+            self.experiments[event.key] = Experiment(experiment)
 
     def serve(self, name: str, version: Version) -> None:
         """Make impressions from this version, unless a newer one is served."""

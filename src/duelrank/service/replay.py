@@ -10,8 +10,10 @@ from duelrank.core.errors import StorageFailure, StoreCorrupt, UnknownName
 from duelrank.core.types import State
 from duelrank.service import log
 from duelrank.service.definition import Definition
+from duelrank.service.experiment_machine import ExperimentMachine
+from duelrank.service.experiments import ExperimentDefinition
 from duelrank.service.history import block_kind
-from duelrank.service.machine import Machine, history_since
+from duelrank.service.machine import EventMachine, Machine, history_since
 from duelrank.service.rankers import MemoryStore, VersionStore, new_events, restore_from
 from duelrank.storage import Event, Storage
 
@@ -24,6 +26,8 @@ ATTEMPTS = 5
 @dataclass(frozen=True)
 class Replayed:
     """The result of a replay, the number of comparisons, and the first difference, if any.
+
+    Of an experiment, ``learned`` is the number of lists that count; it has neither versions nor updates.
 
     ``largest`` is the largest difference of a weight, in relation to the largest weight, if there was a tolerance.
     """
@@ -48,20 +52,20 @@ class Replayed:
 
 
 def ranker_names(storage: Storage) -> list[str]:
-    """Return the names of all rankers in a store."""
+    """Return the names of all rankers and experiments in a store."""
     events = log.read_events(storage.log, log.RANKERS, 0, storage.log.last_number())
     return sorted(event.key for event in events if event.kind == log.CREATED)
 
 
 def replay(storage: Storage, name: str, tolerance: float | None = None) -> Replayed:
-    """Apply the events of a ranker to a new machine; stops at the first difference from the store.
+    """Apply the events of a ranker or an experiment to a new machine; stops at the first difference from the store.
 
     Parameters
     ----------
     storage
         The store, which is only read.
     name
-        Name of the ranker.
+        Name of the ranker or experiment.
     tolerance
         None compares bit by bit, which holds on all x86-64 processors with the same versions of the libraries. Otherwise the
         largest accepted difference of a weight, in relation to the largest weight.
@@ -82,21 +86,31 @@ class _Replay:
         created = storage.log.find(log.RANKERS, log.CREATED, [name]).get(name)
         if created is None:
             raise UnknownName.among("ranker", name, ranker_names(storage))
-        definition = Definition.read(created, log.unpack(created.body, log.Created))
-        self._versions = VersionStore(storage, definition)
-        self._lists = lists = log.ListReader(storage, name)
-        state = self._versions.state
-        self._machine = Machine(definition, lists.impression, state, max_states=None, fetch_features=lists.features)
+        self._begin_machine(created, log.unpack(created.body, log.Created))
         self._end = storage.log.last_number()
         self._checkpoints = {info.number for info in storage.snapshots.list(name, log.CHECKPOINT)}
-        self._stored = {info.number for info in self._versions.list()}
+        self._stored = {info.number for info in storage.snapshots.list(name, log.VERSION)}
         self._count = self._compared_versions = self._compared_snapshots = 0
         self._largest = 0.0
         self._dropped = storage.log.dropped(name)
         self._after = self._begin()
         newest = storage.snapshots.load(name, log.CHECKPOINT)
-        self._history_since = None if newest is None else history_since(newest.body)
+        self._history_since = None if newest is None or self._ranker is None else history_since(newest.body)
         self.missed = 0  # impressions from which learning has failed, which is not recorded in the log
+
+    def _begin_machine(self, event: Event, created: log.Created) -> None:
+        """Make the machine of a ranker or an experiment that an event has created."""
+        self._ranker: Machine | None = None
+        self._machine: EventMachine
+        if created.experiment is not None:
+            self._lists = log.ListReader(self._storage, self._name, read=log.unpack_lists)
+            self._machine = ExperimentMachine(ExperimentDefinition.read(event, created), self._lists.impression)
+            return
+        definition = Definition.read(event, created)
+        self._versions = VersionStore(self._storage, definition)
+        self._lists = lists = log.ListReader(self._storage, self._name)
+        parts = (definition, lists.impression, self._versions.state)
+        self._machine = self._ranker = Machine(*parts, max_states=None, fetch_features=lists.features)
 
     @property
     def overtaken(self) -> bool:
@@ -133,11 +147,12 @@ class _Replay:
 
     def _compare_before(self, event: Event) -> str | None:
         """Compare what an event contains about the state before it."""
-        if event.kind == log.CONTROL:
-            return self._compare_control(event)
-        if event.kind != log.PUBLISHED:
+        machine = self._ranker
+        if machine is not None and event.kind == log.CONTROL:
+            return self._compare_control(event, machine)
+        if machine is None or event.kind != log.PUBLISHED:
             return None
-        stored, machine = log.unpack(event.body, log.Published), self._machine
+        stored = log.unpack(event.body, log.Published)
         self._compared_versions += 1
         if stored.version != machine.version + 1:
             return f"event {event.number} publishes version {stored.version}, but {machine.version + 1} is the next"
@@ -148,9 +163,9 @@ class _Replay:
             )
         return None
 
-    def _compare_control(self, event: Event) -> str | None:
+    def _compare_control(self, event: Event, machine: Machine) -> str | None:
         """Compare an action of a guard with the one that is due; if an operator was faster, nothing is due."""
-        stored, machine = log.unpack(event.body, log.Control), self._machine
+        stored = log.unpack(event.body, log.Control)
         if stored.evidence is None or machine.guard is None or self._tolerance is not None:
             return None
         due, reason = int(event.key.rpartition("/")[2]), machine.guard.reason
@@ -163,12 +178,12 @@ class _Replay:
 
     def _compare_after(self, event: Event) -> str | None:
         """Compare the snapshots that were saved right after an event."""
-        machine = self._machine
-        if event.kind == log.PUBLISHED and machine.version in self._stored:
+        machine, ranker = self._machine, self._ranker
+        if ranker is not None and event.kind == log.PUBLISHED and ranker.version in self._stored:
             self._compared_snapshots += 1
-            stored = self._versions.state(machine.version)
-            if stored is not None and not self._agree(stored, machine.served):  # None: removed meanwhile
-                return f"version {machine.version}, published in event {event.number}, differs from the replay"
+            stored = self._versions.state(ranker.version)
+            if stored is not None and not self._agree(stored, ranker.served):  # None: removed meanwhile
+                return f"version {ranker.version}, published in event {event.number}, differs from the replay"
         if event.number in self._checkpoints and self._tolerance is None:
             checkpoint = self._storage.snapshots.load(self._name, log.CHECKPOINT, event.number)
             self._compared_snapshots += 1
@@ -176,19 +191,19 @@ class _Replay:
                 return f"the checkpoint at event {event.number} differs from the replay"
             if event.number == max(self._checkpoints) and not self._same_queries():
                 return f"the memory of queries at event {event.number} differs from the replay"
-        return self._compare_history(event)
+        return None if ranker is None else self._compare_history(event, ranker)
 
     def _same_queries(self) -> bool:
         """Whether the replay remembers the same of all queries as the store."""
-        if (remember := self._machine.definition.remember) is None:
+        if (machine := self._ranker) is None or (remember := machine.definition.remember) is None:
             return True
-        stored, _ = MemoryStore(self._storage, remember, self._name).load(self._machine.number)
+        stored, _ = MemoryStore(self._storage, remember, self._name).load(machine.number)
         records = remember.table.records
-        return bool(np.array_equal(records(stored), records(self._machine.remembered)))
+        return bool(np.array_equal(records(stored), records(machine.remembered)))
 
-    def _compare_history(self, event: Event) -> str | None:
+    def _compare_history(self, event: Event, machine: Machine) -> str | None:
         """Compare the saved blocks of the history, if the replay has all that is in them."""
-        done, machine = self._machine.history.done, self._machine
+        done = machine.history.done
         while done:
             step, block = done.pop(0)
             saved = self._storage.snapshots.load(self._name, block_kind(step), block.number)
@@ -210,7 +225,7 @@ class _Replay:
         return self._largest <= self._tolerance
 
     def _result(self, difference: str | None) -> Replayed:
-        machine, tally = self._machine, self._machine.tally
+        machine, ranker, tally = self._machine, self._ranker, self._machine.tally
         if difference is not None and self.missed:
             difference += (
                 f"; the replay could not learn from {self.missed:,} lists that the service has learned from: other libraries "
@@ -222,9 +237,9 @@ class _Replay:
             events=self._count,
             **{name: getattr(tally, name) for name in _COUNTS},
             open=len(machine.open),
-            model_version=machine.version,
-            updates=machine.state.updates,
-            digest=log.digest(machine.state).hex(),
+            model_version=0 if ranker is None else ranker.version,
+            updates=0 if ranker is None else ranker.state.updates,
+            digest=log.body_digest(machine.checkpoint()).hex() if ranker is None else log.digest(ranker.state).hex(),
             versions_compared=self._compared_versions,
             snapshots_compared=self._compared_snapshots,
             largest=self._largest,

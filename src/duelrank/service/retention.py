@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
 from typing import TypeAlias
 
 from duelrank.core.errors import StoreCorrupt
-from duelrank.service.definition import Definition
 from duelrank.service.log import CHECKPOINT, CREATED, DELETED, PURGED, RANKERS, Deleted, pack, read_events, unpack
-from duelrank.service.machine import Machine, needed
-from duelrank.service.rankers import Ranker, Rankers, VersionStore
+from duelrank.service.machine import EventMachine, Machine
+from duelrank.service.rankers import Rankers, VersionStore
 from duelrank.service.settings import Clock, Settings
 from duelrank.storage import NewEvent, SnapshotInfo, Storage
 
@@ -38,12 +36,12 @@ class Retention:
         self._needed: dict[tuple[str, int], Needed] = {}
         self._purged: set[str] = set()
 
-    def note(self, name: str, machine: Machine) -> None:
+    def note(self, name: str, machine: EventMachine) -> None:
         """Remember what a checkpoint that was just saved needs."""
         self._needed[name, machine.number] = machine.needs()
 
-    def tidy(self, name: str, created: Definition, machine: Machine, now: float) -> bool:
-        """Remove old features, events, checkpoints and versions of a ranker; return whether more is left to remove.
+    def tidy(self, name: str, machine: EventMachine, now: float) -> bool:
+        """Remove old attachments, events, checkpoints and versions; return whether more is left to remove.
 
         One call removes a limited amount, because nothing is learned in the meantime.
         """
@@ -53,10 +51,12 @@ class Retention:
         if not kept:
             return False
         self._storage.snapshots.prune(name, CHECKPOINT, NEWEST_CHECKPOINTS, [info.number for info in kept])
-        wanted = {(name, info.number): self._needed_at(name, info.number) for info in kept}
+        wanted = {(name, info.number): self._needed_at(machine, info.number) for info in kept}
         self._needed = {key: value for key, value in self._needed.items() if key[0] != name} | wanted
-        versions = set(machine.references).union(*(each[1] for each in wanted.values()))
-        VersionStore(self._storage, created).prune(settings.keep_versions, now, machine.labels, versions)
+        if isinstance(machine, Machine):
+            versions = set(machine.references).union(*(each[1] for each in wanted.values()))
+            stored = VersionStore(self._storage, machine.definition)
+            stored.prune(settings.keep_versions, now, machine.labels, versions)
         # The impressions that were open at a checkpoint are needed to learn from them after it.
         open_then = {impression.number for impression in machine.open.values()}.union(
             *(each[0] for each in wanted.values())
@@ -80,14 +80,14 @@ class Retention:
                 kept.append(info)
         return kept
 
-    def _needed_at(self, name: str, number: int) -> Needed:
-        known = self._needed.get((name, number))
+    def _needed_at(self, machine: EventMachine, number: int) -> Needed:
+        known = self._needed.get((machine.name, number))
         if known is None:
             try:
-                found = self._storage.snapshots.load(name, CHECKPOINT, number)
+                found = self._storage.snapshots.load(machine.name, CHECKPOINT, number)
             except StoreCorrupt:
                 return NOTHING  # nothing can begin there
-            known = NOTHING if found is None else needed(found.body)
+            known = NOTHING if found is None else machine.needed(found.body)
         return known
 
     def purge(self, deleted: Deleted, number: int) -> None:
@@ -106,7 +106,7 @@ class Retention:
         self._needed = {key: value for key, value in self._needed.items() if key[0] != deleted.name}
         self._purged.add(deleted.name)
 
-    def purge_again(self, rankers: Mapping[str, Ranker], applied: int) -> None:
+    def purge_again(self, rankers: Rankers, applied: int) -> None:
         """Remove what other processes have appended for deleted rankers before they noticed, up to the last applied event."""
         for name in self._purged:
             ranker = rankers.get(name)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from secrets import token_bytes
 from time import monotonic, sleep
@@ -25,6 +25,7 @@ from duelrank.service import intake, log, views
 from duelrank.service.channel import FrontChannel, SaveStep
 from duelrank.service.definition import (
     GREEDY,
+    OLD,
     Change,
     Definition,
     RankerSpec,
@@ -35,6 +36,7 @@ from duelrank.service.definition import (
     initial_state,
     normalized,
 )
+from duelrank.service.experiments import ExperimentDefinition, ExperimentSpec
 from duelrank.service.follower import Background, Front
 from duelrank.service.history import STEPS
 from duelrank.service.http import schema
@@ -46,10 +48,11 @@ from duelrank.service.intake import (
     LogIntake,
     Rejected,
     add_counts,
+    user_hash,
 )
 from duelrank.service.leader import ONE_SERVER, SERVING, Leader
 from duelrank.service.machine import MAX_LABELS, LearnedStep, learned_state
-from duelrank.service.rankers import Ranker, Rankers, StoredStep, Version, VersionStore, newest_checkpoint
+from duelrank.service.rankers import Experiment, Ranker, Rankers, StoredStep, Version, VersionStore, newest_checkpoint
 from duelrank.service.refit import refitted, stored_lists
 from duelrank.service.retention import remove_creation
 from duelrank.service.settings import Clock, Observer, Settings
@@ -297,7 +300,7 @@ class Service:
         return ids, raw, stored, log.pack_features(raw)
 
     async def _append_impression(
-        self, ranker: Ranker, id: str, stored: log.StoredImpression | None, attachment: bytes
+        self, ranker: Ranker | Experiment, id: str, stored: log.StoredImpression | None, attachment: bytes
     ) -> log.CachedImpression:
         """Append an impression, and return it; if the log has an impression with this id already, return that one."""
         assert stored is not None
@@ -329,7 +332,12 @@ class Service:
 
     async def feedback(self, name: str, events: Sequence[schema.FeedbackEvent | Rejected]) -> schema.FeedbackCounts:
         """Accept feedback events; when it returns, they are in the store."""
-        ranker = await self._writable_ranker(name)
+        return await self._feedback(await self._writable_ranker(name), events)
+
+    async def _feedback(
+        self, ranker: Ranker | Experiment, events: Sequence[schema.FeedbackEvent | Rejected]
+    ) -> schema.FeedbackCounts:
+        name = ranker.name
         if len(events) > self.settings.max_events:
             raise LimitExceeded(f"a request has at most {self.settings.max_events:,} events, got {len(events):,}")
         troubles, slices = FeedbackTroubles(), []
@@ -344,12 +352,12 @@ class Service:
                 self.observer.fed(name, outcome, count)
         if counts.invalid:
             self.observer.fed(name, "invalid", len(counts.invalid))
-        warnings = troubles.sentences(ranker.version.definition.spec.actions)
+        warnings = troubles.sentences(ranker.actions)
         return msgspec.structs.replace(counts, warnings=warnings)
 
     async def _take_feedback(
         self,
-        ranker: Ranker,
+        ranker: Ranker | Experiment,
         events: Sequence[schema.FeedbackEvent | Rejected],
         first: int,
         troubles: FeedbackTroubles,
@@ -358,13 +366,10 @@ class Service:
         assert self._appender is not None
         ids = {event.impression_id for event in events if isinstance(event, schema.FeedbackEvent)}
         impressions = await self._impressions.find(ranker.name, ranker.created.number, ids, self._sole_writer)
-        if self._rankers.salt is None and any(
-            isinstance(event, schema.FeedbackEvent) and event.user_id for event in events
-        ):
+        if any(isinstance(event, schema.FeedbackEvent) and event.user_id for event in events):
             await self._make_salt()
-        time, salt = self._clock.time(), self._rankers.salt
-        definition = ranker.version.definition
-        intake = FeedbackIntake(definition, events, first, impressions, time, self.settings, salt, troubles)
+        parts = (impressions, self._clock.time(), self.settings, self._rankers.salt, troubles)
+        intake = FeedbackIntake(ranker.name, ranker.actions, events, first, *parts)
         appended = self._appender.append(intake.new)
         appended.add_done_callback(intake.settle)
         return intake, appended
@@ -390,6 +395,8 @@ class Service:
 
     async def _make_salt(self) -> None:
         """Choose the salt of the hashes of user ids in this store, once; if two processes do, the first one counts."""
+        if self._rankers.salt is not None:
+            return
         event = NewEvent(log.RANKERS, log.SALT, log.SALT, self._clock.time(), log.pack(os.urandom(16)))
         await self._append([event])
         await asyncio.to_thread(self._rankers.refresh)
@@ -432,11 +439,11 @@ class Service:
         created, asked = False, converted(spec, RankerSpec)
         name = asked.name
         known = self._rankers.by_name.get(name)
+        if name in self._rankers.experiments:
+            raise Conflict(f"there is an experiment {name!r}; choose another name")
         if known is None:
             created = await self._create(asked)
-            await asyncio.to_thread(self._rankers.refresh)
-            if name not in self._rankers.by_name and name not in self._rankers.broken:
-                raise NotReady(f"the ranker {name!r} is being deleted; try again in a moment")
+            await self._refresh_created(name)
             known = self._rankers[name]
         if not created and not await asyncio.to_thread(_has_same_meaning, asked, known.created):
             raise Conflict(f"there is a ranker {name!r} already, with another spec; choose another name")
@@ -453,11 +460,22 @@ class Service:
         await asyncio.to_thread(
             definition.warm_up, self._rankers.learns
         )  # before it is in the log: what cannot rank must not get there
-        if len(self._rankers.by_name) >= self.settings.max_rankers:
-            raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
-        salt = token_bytes(16) if self.settings.salt is None else self.settings.salt
-        body = log.pack(log.Created(log.StoredSpec.of(spec), *start, salt))
-        return (await self._append([NewEvent(log.RANKERS, log.CREATED, spec.name, definition.created, body)]))[0].new
+        return await self._append_created(spec.name, log.Created(log.StoredSpec.of(spec), *start, self._new_salt()))
+
+    def _new_salt(self) -> bytes:
+        return token_bytes(16) if self.settings.salt is None else self.settings.salt
+
+    async def _append_created(self, name: str, created: log.Created) -> bool:
+        """Append the creation of a ranker or an experiment; return whether it is new."""
+        if len(self._rankers.items()) >= self.settings.max_rankers:
+            raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers and experiments")
+        event = NewEvent(log.RANKERS, log.CREATED, name, self._clock.time(), log.pack(created))
+        return (await self._append([event]))[0].new
+
+    async def _refresh_created(self, name: str) -> None:
+        await asyncio.to_thread(self._rankers.refresh)
+        if self._rankers.get(name) is None and name not in self._rankers.broken:
+            raise NotReady(f"{name!r} is being deleted; try again in a moment")
 
     async def change(self, name: str, change: schema.Change) -> schema.RankerInfo:
         """Change the definition of a ranker, without losing what it has learned; returns when it is applied."""
@@ -489,10 +507,13 @@ class Service:
 
     async def delete(self, name: str) -> None:
         """Delete a ranker and all its data; the name is free when it returns."""
+        await self._delete(name, self._writable_ranker)
+
+    async def _delete(self, name: str, find: Callable[[str], Awaitable[Ranker | Experiment]]) -> None:
         self._check_ready()
         self._check_writable()
         broken = self._rankers.broken.get(name)
-        deleted = log.Deleted(name, (await self._writable_ranker(name)).created.number if broken is None else broken[0])
+        deleted = log.Deleted(name, (await find(name)).created.number if broken is None else broken[0])
         event = NewEvent(log.RANKERS, log.DELETED, f"{name}/{deleted.number}", self._clock.time(), log.pack(deleted))
         number = (await self._append([event]))[0].number
         # The name is free only when no ids of impressions and events are left; the leader removes the rest.
@@ -621,10 +642,141 @@ class Service:
             raise _not_applied(ranker.name) from None
         return views.ranker_info(ranker)
 
-    async def _append_control(self, ranker: Ranker, control: log.Control) -> int:
+    async def _append_control(self, ranker: Ranker | Experiment, control: log.Control) -> int:
         """Append a control event, and return its number."""
         event = NewEvent(ranker.name, log.CONTROL, os.urandom(12).hex(), self._clock.time(), log.pack(control))
         return (await self._append([event]))[0].number
+
+    # Experiments
+
+    async def create_experiment(self, spec: schema.ExperimentSpec) -> tuple[schema.ExperimentInfo, bool]:
+        """Create an experiment, and return it and whether it is new; the same spec again changes nothing."""
+        self._check_ready()
+        self._check_writable()
+        created, name, known = False, spec.name, self._rankers.experiments.get(spec.name)
+        asked = ExperimentDefinition(converted(spec, ExperimentSpec))
+        if name in self._rankers.by_name:
+            raise Conflict(f"there is a ranker {name!r}; choose another name")
+        if known is None:
+            asked.check_new(self.settings)
+            for each in spec.rankers:
+                await self._system(each)
+            await asyncio.to_thread(asked.warm_up)  # before it is in the log: what cannot merge must not get there
+            body = log.Created(None, salt=self._new_salt(), experiment=log.StoredExperiment.of(asked.spec))
+            created = await self._append_created(name, body)
+            await self._refresh_created(name)
+            known = self._rankers.experiment(name)
+        if not known.created.same_as(asked):
+            raise Conflict(f"there is an experiment {name!r} already, with another spec; choose another name")
+        return views.experiment_info(known), created
+
+    async def show(self, name: str, request: schema.ShowRequest) -> schema.ShowAnswer:
+        """Merge the lists of the systems of an experiment; when it returns, the merged list is in the store."""
+        experiment = await self._writable_experiment(name)
+        id, definition = self._checked_id(request.impression_id), experiment.created
+        lists = definition.given_lists(request.lists, self.settings)
+        for each in definition.spec.rankers:
+            lists[each] = await self._list_of(each, id, request, definition.spec.rankers)
+        if request.user_id:
+            await self._make_salt()
+        if not any(lists.values()):
+            raise InvalidValue("no system has returned any document, so there is nothing to show")
+        documents = list(dict.fromkeys(document for each in lists.values() for document in each))
+        known = self._recent.get(definition.number, id)
+        if experiment.stopped and known is None:
+            known = (await self._impressions.find(name, definition.number, [id], self._sole_writer))[id]
+            if known is None:
+                raise Conflict(f"the experiment {name!r} was stopped; show the list of the system that you have chosen")
+        if known is None or known.body is None:
+            given, length = list(lists.values()), definition.spec.length
+            inline = definition.merges_fast and len(documents) * len(given) <= INLINE_VALUES
+            made = (
+                definition.merge(id, given, length)
+                if inline
+                else await asyncio.to_thread(definition.merge, id, given, length)
+            )
+            stored = log.StoredImpression.of(0, documents, made[0].ranking.tolist(), OLD)
+            stored = msgspec.structs.replace(stored, user=user_hash(request.user_id, self._rankers.salt or b""))
+            known = await self._append_impression(experiment, id, stored, log.pack_lists(documents, given))
+            if known.body is stored:
+                self.observer.ranked(name, len(documents))
+        assert known.body is not None
+        if not known.body.is_of(documents):
+            raise Conflict(f"the impression {id!r} exists, and has other documents; use a new impression_id")
+        return schema.ShowAnswer(id, known.body.shown)
+
+    async def _system(self, name: str) -> Ranker:
+        """Return a ranker that is a system of an experiment."""
+        try:
+            return await self._writable_ranker(name)
+        except UnknownName as error:  # of the experiment: the path is valid
+            raise InvalidValue(str(error)) from None
+
+    async def _list_of(self, name: str, id: str, request: schema.ShowRequest, rankers: Sequence[str]) -> list[str]:
+        """Return the list of a ranker of an experiment, the best by its current version."""
+        ranker = await self._system(name)
+        if request.documents is None:
+            raise InvalidValue(
+                f"the ranker {name!r} is one of the systems, so send the documents with their features, too"
+            )
+        version, reader, remembered = ranker.version, self._reader(ranker), ranker.remembered
+        definition = version.definition
+        known = [self._rankers[each].version.definition.columns for each in rankers if each in self._rankers]
+        documents = intake.known_to(definition, request.documents, known)
+        query = intake.stored_query(request, self.settings, definition)
+
+        def best() -> list[str]:
+            ids, raw = reader.read(documents, FeatureTroubles(self.observer))
+            boosts = definition.boosts(remembered, id, query, ids) if query else NO_BOOSTS
+            return [ids[place] for place in definition.best(version.state, id, raw, boosts)]
+
+        n_documents = len(documents) if isinstance(documents, list) else len(documents.ids)
+        return await asyncio.to_thread(best) if n_documents * len(definition.columns) > INLINE_VALUES else best()
+
+    async def experiment_feedback(
+        self, name: str, events: Sequence[schema.FeedbackEvent | Rejected]
+    ) -> schema.FeedbackCounts:
+        """Accept feedback events on lists of an experiment; when it returns, they are in the store."""
+        return await self._feedback(await self._writable_experiment(name), events)
+
+    async def stop_experiment(self, name: str) -> schema.ExperimentInfo:
+        """Stop an experiment: it shows no new lists, and counts those that are open when they close."""
+        experiment = await self._writable_experiment(name)
+        if not experiment.stopped:
+            await self._append_applied(experiment, log.Control("stop"))
+        return views.experiment_info(experiment)
+
+    async def delete_experiment(self, name: str) -> None:
+        """Delete an experiment and all its data; the name is free when it returns."""
+        await self._delete(name, self._writable_experiment)
+
+    def experiments(self) -> list[schema.ExperimentInfo]:
+        """Return all experiments, by name."""
+        self._check_ready()
+        return [views.experiment_info(each) for _, each in sorted(self._rankers.experiments.items())]
+
+    def experiment(self, name: str) -> schema.ExperimentInfo:
+        """Return one experiment; may read the store."""
+        return views.experiment_info(self._readable_experiment(name))
+
+    def experiment_history(self, name: str) -> schema.ExperimentHistory:
+        """Return the win rates of an experiment over time; may read the store."""
+        return views.experiment_history(self._readable_experiment(name))
+
+    async def _writable_experiment(self, name: str) -> Experiment:
+        """Return an experiment to write to, even if another process has just created it."""
+        self._check_ready()
+        self._check_writable()
+        if name not in self._rankers.experiments and self.storage.shared:
+            await asyncio.to_thread(self._rankers.refresh)
+        return self._rankers.experiment(name)
+
+    def _readable_experiment(self, name: str) -> Experiment:
+        """Return an experiment to read from, even if another process has just created it."""
+        self._check_ready()
+        if name not in self._rankers.experiments and self.storage.shared:
+            self._rankers.refresh()
+        return self._rankers.experiment(name)
 
     # Versions and models
 
@@ -655,16 +807,16 @@ class Service:
                 raise LimitExceeded(f"{name!r} has {len(labels)} versions with a label, the limit; remove one first")
         elif version not in labels:
             raise UnknownName(f"version {version} of {name!r} has no label")
-        await self._append_label(ranker, log.Control("label", version, label=label))
+        await self._append_applied(ranker, log.Control("label", version, label=label))
         found = await self._read_version(ranker, version)
         if found is None:  # it was removed in the same moment
-            await self._append_label(ranker, log.Control("label", version))
+            await self._append_applied(ranker, log.Control("label", version))
             raise _no_version(name, version)
         labels = ranker.newest_status().labels
         return schema.VersionInfo(version, found.time, found.number, found is ranker.version, labels.get(version, ""))
 
-    async def _append_label(self, ranker: Ranker, control: log.Control) -> None:
-        """Append a label, and wait until the leader has applied it; no version follows from it."""
+    async def _append_applied(self, ranker: Ranker | Experiment, control: log.Control) -> None:
+        """Append a control event from which no version follows, and wait until the leader has applied it."""
         number = await self._append_control(ranker, control)
         try:
             async with asyncio.timeout(CONTROL_TIMEOUT):

@@ -164,8 +164,14 @@ class Observer:
     def guard_event(self, name: str, event: GuardEvent, info: schema.GuardInfo) -> None:
         """A guard has raised an alarm or promoted a ranker, or an alarm has ended; called in the leader, once for each event."""
 
+    def experiment_list(self, name: str, outcome: str) -> None:
+        """A list of an experiment is counted, "decisive", "tie" or "no_click"; or not: "repeated", "no_feedback" or "failed"."""
+
+    def experiment(self, name: str, info: schema.ExperimentInfo) -> None:
+        """The counts of an experiment have changed. Called in the leader only."""
+
     def deleted(self, name: str) -> None:
-        """A ranker was deleted."""
+        """A ranker or an experiment was deleted."""
 
     def feature_trouble(self, name: str, kind: str, count: int) -> None:
         """A number of feature values were "missing", "nan", "infinite", or "out_of_range" of fixed scalings."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from duelrank.core.errors import StorageFailure
 from duelrank.core.types import Features, State
+from duelrank.service.experiment_machine import ExperimentMachine
 from duelrank.service.follower import RETRY_SECONDS, Background
-from duelrank.service.log import CHECKPOINT, PUBLISHED, ListReader, StoredImpression
-from duelrank.service.machine import Machine
-from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, restore_newest
+from duelrank.service.log import CHECKPOINT, PUBLISHED, ListReader, StoredImpression, unpack_lists
+from duelrank.service.machine import EventMachine, Machine
+from duelrank.service.rankers import Experiment, Ranker, Rankers, Version, VersionStore, new_events, restore_newest
 from duelrank.service.settings import Settings
 from duelrank.storage import Storage
 
@@ -28,7 +29,7 @@ class _Followed:
     """
 
     created: int
-    machine: Machine
+    machine: EventMachine
     lists: ListReader
     since: int = 0
     missed: int = 0
@@ -67,9 +68,10 @@ class Viewer(Background):
         """Apply the log of all rankers up to its end."""
         last = self._storage.log.last_number()
         self._rankers.refresh()
-        for name in self._machines.keys() - self._rankers.by_name.keys():  # they were deleted
+        present = self._rankers.items()
+        for name in self._machines.keys() - dict(present).keys():  # they were deleted
             del self._machines[name]
-        for name, ranker in list(self._rankers.by_name.items()):
+        for name, ranker in present:
             known = self._machines.get(name)
             if known is None or known.created != ranker.created.number or self._can_recover(name, known):
                 known = self._machines[name] = self._begin(name, ranker)
@@ -80,8 +82,25 @@ class Viewer(Background):
         """Whether a machine has missed something, and there is a newer checkpoint to begin from."""
         return known.lost and self._storage.snapshots.newest(CHECKPOINT).get(name, 0) > known.since
 
-    def _begin(self, name: str, ranker: Ranker) -> _Followed:
-        """Restore one ranker from its newest checkpoint."""
+    def _begin(self, name: str, found: Ranker | Experiment) -> _Followed:
+        """Restore a ranker or an experiment from its newest checkpoint."""
+        return self._begin_ranker(name, found) if isinstance(found, Ranker) else self._begin_experiment(name, found)
+
+    def _begin_experiment(self, name: str, experiment: Experiment) -> _Followed:
+        lists = ListReader(self._storage, name, read=unpack_lists)
+
+        def fetch(id: str, number: int) -> tuple[StoredImpression, list[list[str]]] | None:
+            found = lists.impression(id, number)
+            followed.missed += found is None
+            return found
+
+        machine = ExperimentMachine(experiment.created, fetch)
+        followed = _Followed(experiment.created.number, machine, lists)
+        if restore_newest(machine, self._storage):
+            followed.since = machine.number
+        return followed
+
+    def _begin_ranker(self, name: str, ranker: Ranker) -> _Followed:
         versions, lists = VersionStore(self._storage, ranker.created), ListReader(self._storage, name)
 
         def fetch_impression(id: str, number: int) -> tuple[StoredImpression, Features] | None:
@@ -108,7 +127,7 @@ class Viewer(Background):
             self._rankers.serve(name, newest)
         return followed
 
-    def _advance(self, name: str, ranker: Ranker, known: _Followed, last: int) -> None:
+    def _advance(self, name: str, ranker: Ranker | Experiment, known: _Followed, last: int) -> None:
         """Apply new events, and note whether something was missing.
 
         A service may drop features faster than they are read here: then this process continues from the next checkpoint. Events
@@ -121,7 +140,8 @@ class Viewer(Background):
             before = known.missed
             closed = machine.apply(event)
             known.lost |= closed is not None and closed.outcome == "failed" and known.missed > before
-            if event.kind == PUBLISHED:
+            if event.kind == PUBLISHED and isinstance(machine, Machine):
                 self._rankers.serve(name, Version.of(machine, event.time))
-        del machine.history.done[:-MAX_BLOCKS]  # the leader has saved them
-        ranker.machine = machine
+        if isinstance(machine, Machine):
+            del machine.history.done[:-MAX_BLOCKS]  # the leader has saved them
+        ranker.machine = machine  # type: ignore[assignment]  # it is of this kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from heapq import nlargest
-from itertools import islice
+from itertools import combinations, islice
 from operator import itemgetter
 from typing import Literal
 
@@ -18,11 +18,12 @@ from duelrank.algorithms.remembered import Remember, Remembrance, click_rate
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.core.registry import spell
 from duelrank.core.types import Features, Feedback, Memory, State
-from duelrank.evidence import ConfidenceSequence
+from duelrank.evidence import ConfidenceSequence, Result
 from duelrank.evidence.guard import LEVEL, MEMORY, SLACK, Alarm, Guard
 from duelrank.export import LinearModel, Model, supported_formats
 from duelrank.export.pinned import PinnedDocument, PinnedQuery
 from duelrank.kernels.random import derive
+from duelrank.multileaving import TeamDraft
 from duelrank.representation.base import by_feature
 from duelrank.representation.fixed import write_representation
 from duelrank.service import log
@@ -36,6 +37,7 @@ from duelrank.service.definition import (
     Step,
     converted,
 )
+from duelrank.service.experiment_machine import ExperimentStatus
 from duelrank.service.history import (
     MAX_POINTS,
     STEPS,
@@ -48,7 +50,7 @@ from duelrank.service.history import (
 )
 from duelrank.service.http import schema
 from duelrank.service.machine import LearnedStep, Status, feedback_on
-from duelrank.service.rankers import Ranker, Version
+from duelrank.service.rankers import Experiment, Ranker, Version
 from duelrank.storage import Event, Storage
 
 # Rankers
@@ -108,6 +110,68 @@ def _export_warnings(definition: Definition) -> Iterator[str]:
             f"models with the representation {name} cannot be exported to {', '.join(refusing)}; they can to "
             f"{', '.join(supporting)} (see docs/export.md)"
         )
+
+
+# Experiments
+
+UNFAIR_WARNING = (
+    "only TeamDraft() has fair wins: with this multileaver, a system may be preferred although it is not better (see "
+    "docs/interleaving.md)"
+)
+NO_USERS_WARNING = (
+    "most decisive lists have no user_id, so there is no limit to the votes of one user, such as a script; send user_id with the "
+    "lists or with the feedback"
+)
+
+
+def experiment_info(experiment: Experiment) -> schema.ExperimentInfo:
+    """Return an experiment; in the leader, up to the last event that was applied."""
+    spec, status = experiment.created.spec, experiment.newest_status()
+    result, closed = status.result(spec.all_systems), status.closed
+    own = {
+        "verdict": result.verdict(spec.level),
+        "created": experiment.created.created,
+        "lists": closed.impressions,
+        "counted": result.impressions,
+        "clicked": result.clicked,
+        "pairs": [_pair(result, *places, spec.level) for places in combinations(range(len(spec.all_systems)), 2)],
+        "warnings": tuple(_experiment_warnings(experiment, status)),
+    }
+    names = ("stopped", "open", "waiting", "decisive", "repeated", "anonymous")
+    own |= {name: getattr(status, name) for name in names}
+    own |= {name: getattr(closed, name) for name in ("no_feedback", "failed", "late")}
+    return msgspec.convert(msgspec.structs.asdict(spec) | own, schema.ExperimentInfo, from_attributes=True)
+
+
+def _experiment_warnings(experiment: Experiment, status: ExperimentStatus) -> Iterator[str]:
+    if not isinstance(experiment.created.multileaver, TeamDraft):
+        yield UNFAIR_WARNING
+    if status.decisive >= MIN_VOTES and 2 * status.anonymous > status.decisive:
+        yield NO_USERS_WARNING
+    yield from experiment.troubles.sentences(experiment.actions)
+
+
+def _pair(result: Result, row: int, column: int, level: float) -> schema.ExperimentPair:
+    one, other = result.rankers[row], result.rankers[column]
+    wins, losses, ties = (int(table[row, column]) for table in (result.wins, result.losses, result.ties))
+    better = one if result.beats(one, other, level) else other if result.beats(other, one, level) else None
+    rate, band = ConfidenceSequence(wins, losses).rate, result.interval(one, other, level)
+    p_value = float(result.p_values[row, column])
+    return schema.ExperimentPair(one, other, wins, losses, ties, rate, *band, p_value, better)
+
+
+def experiment_history(experiment: Experiment) -> schema.ExperimentHistory:
+    """Return the win rates of an experiment over time."""
+    spec, status = experiment.created.spec, experiment.newest_status()
+    result, pairs = status.result(spec.all_systems), list[schema.ExperimentBand]()
+    lists = result.history.impressions
+    times = [*status.times, status.counted][: len(lists)]
+    for row, column in combinations(range(len(spec.all_systems)), 2):
+        found = result.over_time(row, column, spec.level)
+        before: list[float | None] = [None] * (len(lists) - len(found.impressions))
+        bands = (before + each.tolist() for each in (found.rate, found.low, found.high))
+        pairs.append(schema.ExperimentBand(result.rankers[row], result.rankers[column], *bands))
+    return schema.ExperimentHistory(spec.name, lists, times, pairs)
 
 
 # Rankings

@@ -22,6 +22,9 @@ from duelrank.export import LinearModel
 from duelrank.export.pinned import PinnedDocument, PinnedQuery
 from duelrank.representation.fixed import read_representation
 from duelrank.service import Observer, Rejected, Service, Settings
+from duelrank.service.definition import converted
+from duelrank.service.experiments import ExperimentDefinition
+from duelrank.service.experiments import ExperimentSpec as DefinedExperiment
 from duelrank.service.history import HistoryState
 from duelrank.service.http import KeyRing, WebSettings, create_app
 from duelrank.service.http.schema import (
@@ -30,6 +33,9 @@ from duelrank.service.http.schema import (
     Comparison,
     Document,
     DocumentTable,
+    ExperimentHistory,
+    ExperimentInfo,
+    ExperimentSpec,
     FeatureCurve,
     FeedbackCounts,
     FeedbackEvent,
@@ -49,12 +55,15 @@ from duelrank.service.http.schema import (
     RankRequest,
     RememberedDocument,
     RememberedQuery,
+    ShowAnswer,
+    ShowRequest,
     StepDocument,
     VersionInfo,
     VersionRanking,
 )
 from duelrank.service.intake import DocumentArray
-from duelrank.service.views import history_answer, model_answer
+from duelrank.service.rankers import Experiment
+from duelrank.service.views import experiment_history, experiment_info, history_answer, model_answer
 from duelrank.storage import Storage, open_storage
 
 with warnings.catch_warnings():
@@ -82,6 +91,7 @@ class FakeService(Service):
         self.events: dict[str, FeedbackEvent] = {}
         self.raised: Exception | None = None
         self.stopped = False
+        self.compared: dict[str, Experiment] = {}
         self.seen: list[Document] = []
 
     @property
@@ -199,6 +209,45 @@ class FakeService(Service):
     async def label(self, name: str, version: int, label: str) -> VersionInfo:
         await self.control(name, "label", version)
         return VersionInfo(1, 0.0, 1, True, label)
+
+    async def create_experiment(self, spec: ExperimentSpec) -> tuple[ExperimentInfo, bool]:
+        asked, new = ExperimentDefinition(converted(spec, DefinedExperiment)), spec.name not in self.compared
+        asked.check_new(self.settings)
+        if not self.compared.setdefault(spec.name, Experiment(asked)).created.same_as(asked):
+            raise Conflict(f"the experiment {spec.name} exists with another spec")
+        return self.experiment(spec.name), new
+
+    def experiments(self) -> list[ExperimentInfo]:
+        return [self.experiment(name) for name in sorted(self.compared)]
+
+    def experiment(self, name: str) -> ExperimentInfo:
+        if name not in self.compared:
+            raise UnknownName.among("experiment", name, self.compared)
+        return experiment_info(self.compared[name])
+
+    def experiment_history(self, name: str) -> ExperimentHistory:
+        self.experiment(name)
+        return experiment_history(self.compared[name])
+
+    async def show(self, name: str, request: ShowRequest) -> ShowAnswer:
+        self.experiment(name)
+        lists = self.compared[name].created.given_lists(request.lists, self.settings)
+        shown = list(dict.fromkeys(document for each in lists.values() for document in each))
+        if not shown:
+            raise InvalidValue("nothing to show")
+        return ShowAnswer(request.impression_id or "s1", shown)
+
+    async def experiment_feedback(self, name: str, events: Any) -> FeedbackCounts:
+        self.experiment(name)
+        bad = [Invalid(i, each.event_id, each.reason) for i, each in enumerate(events) if isinstance(each, Rejected)]
+        return FeedbackCounts(accepted=len(events) - len(bad), invalid=bad)
+
+    async def stop_experiment(self, name: str) -> ExperimentInfo:
+        return self.experiment(name)
+
+    async def delete_experiment(self, name: str) -> None:
+        self.experiment(name)
+        del self.compared[name]
 
     def versions(self, name: str) -> list[VersionInfo]:
         self.ranker(name)

@@ -213,3 +213,32 @@ def test_where_learning_happens(store, learner, available, separate, monkeypatch
             inbox.close()
     workers = [(f"worker {number}", True, not separate) for number in (1, 2)]
     assert roles == [*workers, *([("learner", False, True)] if separate else [])]
+
+
+def test_an_experiment_survives_the_death_of_every_process(apart, sqlite_url):
+    """What was acknowledged is counted once, in the order of showing, whatever was killed."""
+    base, lists = f"{apart.url}/v1/experiments", {"a": ["d1", "d2"], "b": ["d3", "d4"]}
+    assert httpx.post(base, json={"name": "spring", "systems": ["a", "b"]}, timeout=FOR_EVER).status_code == 201
+
+    def has_shown(number):
+        with suppress(httpx.TransportError):
+            shown = httpx.post(f"{base}/spring/show", json={"impression_id": f"s{number}", "lists": lists})
+            clicks = shown.json().get("documents", [])[:1]
+            event = {"impression_id": f"s{number}", "event_id": f"e{number}", "clicks": clicks, "close": True}
+            answers = (shown, httpx.post(f"{base}/spring/feedback", json=event))
+            return all(each.is_success for each in answers)
+
+    def counted():
+        with suppress(httpx.TransportError, KeyError):
+            return httpx.get(f"{base}/spring").json()["counted"]
+
+    for number in range(30):
+        if number % 10 == 5:
+            os.kill(processes(apart, "learner")[-1], signal.SIGKILL)
+        elif number % 10 == 9:
+            os.kill(processes(apart)[-1], signal.SIGKILL)
+        until(lambda number=number: has_shown(number), apart.logged)
+    until(lambda: counted() == 30, apart.logged)
+    with open_storage(sqlite_url) as storage:
+        result = replay(storage, "spring")
+    assert (result.difference, result.impressions, result.learned) == (None, 30, 30)

@@ -53,6 +53,7 @@ _TYPES = {
     "charts.js": _SCRIPT,
     "panels.js": _SCRIPT,
     "memory.js": _SCRIPT,
+    "experiments.js": _SCRIPT,
     "dashboard.js": _SCRIPT,
     "uplot.min.css": _STYLE,
     "uplot.min.js": _SCRIPT,

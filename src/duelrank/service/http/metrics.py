@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.metrics import MetricWrapperBase
 
 from duelrank.service.definition import GuardEvent
-from duelrank.service.http.schema import GuardInfo
+from duelrank.service.http.schema import ExperimentInfo, GuardInfo
 from duelrank.service.settings import Observer
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -46,6 +46,17 @@ _GUARD = {
     "anonymous": "Share of about the last hundred decisive guard lists that had no user_id.",
     "waiting": "Closed guard lists that are not counted yet, because an earlier one is still open.",
     "imitating": "1 while all lists have the client's order and the ranker learns to imitate it, otherwise 0.",
+}
+
+
+#: The gauges of a pair of systems of an experiment, whose names begin with duelrank_experiment_.
+_PAIR = {
+    "wins": "Counted lists of an experiment that one system has won against another one.",
+    "losses": "Counted lists of an experiment that one system has lost against another one.",
+    "win_rate": "Share of the lists with a winner that one system has won against another one.",
+    "win_rate_low": "Lower end of the confidence band of the win rate, valid at all times.",
+    "win_rate_high": "Upper end of the confidence band of the win rate.",
+    "p_value": "P-value of the difference between two systems, valid at all times.",
 }
 
 
@@ -114,6 +125,7 @@ class Metrics(Observer):
         self._make_learning(registry)
         self._make_state(registry)
         self._make_guards(registry)
+        self._make_experiments(registry)
 
     def _make_requests(self, registry: CollectorRegistry) -> None:
         def counter(name: str, help: str, *labels: str) -> Counter:
@@ -196,6 +208,19 @@ class Metrics(Observer):
         }
         self._guarded: set[str] = set()
 
+    def _make_experiments(self, registry: CollectorRegistry) -> None:
+        help = "Counted lists of an experiment, and those that do not count, by outcome."
+        self._experiment_lists = Counter(
+            "duelrank_experiment_lists_total", help, ("ranker", "outcome"), registry=registry
+        )
+        pair = ("ranker", "one", "other")
+        self._experiment_gauges = {
+            name: Gauge(
+                f"duelrank_experiment_{name}", help, pair, registry=registry, multiprocess_mode="livemostrecent"
+            )
+            for name, help in _PAIR.items()
+        }
+
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format; with several workers, those of all."""
         self._pending.write()
@@ -268,14 +293,25 @@ class Metrics(Observer):
         """Record the version that is served."""
         self._version.labels(name).set(version)
 
+    def experiment_list(self, name: str, outcome: str) -> None:
+        """Count a list of an experiment."""
+        self._experiment_lists.labels(name, outcome).inc()
+
+    def experiment(self, name: str, info: ExperimentInfo) -> None:
+        """Update the gauges of an experiment."""
+        for pair in info.pairs:
+            values = (pair.wins, pair.losses, pair.win_rate, pair.low, pair.high, pair.p_value)
+            for gauge, value in zip(self._experiment_gauges.values(), values, strict=True):
+                gauge.labels(name, pair.one, pair.other).set(value)
+
     def deleted(self, name: str) -> None:
-        """Remove the labels of a deleted ranker; several workers share files from which nothing can be removed."""
+        """Remove the labels of a deleted ranker or experiment; several workers share files from which nothing can be removed."""
         self._averages.pop(name, None)
         self._latencies.pop(name, None)
         self._lists.pop(name, None)
         self._forget_guard(name)
         if not os.environ.get(SHARED):
-            for metric in vars(self).values():
+            for metric in (*vars(self).values(), *self._experiment_gauges.values()):
                 if isinstance(metric, MetricWrapperBase) and "ranker" in metric._labelnames:
                     metric.remove_by_labels({"ranker": name})
 
@@ -356,3 +392,6 @@ class Metrics(Observer):
             self.lag(0, 0.0)
             for name in list(self._guarded):
                 self._forget_guard(name)
+            if not os.environ.get(SHARED):
+                for gauge in self._experiment_gauges.values():
+                    gauge.clear()

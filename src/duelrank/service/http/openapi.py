@@ -46,10 +46,16 @@ def openapi_document(operations: Iterable[Operation], version: str) -> dict[str,
     return {
         "openapi": "3.1.0",
         "info": {"title": "duelrank", "version": version, "description": _ABOUT},
-        "tags": [{"name": "rankers"}, {"name": "service"}],
+        "tags": [{"name": "rankers"}, {"name": "experiments"}, {"name": "service"}],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": _SECURITY},
     }
+
+
+def _tag(one: Operation) -> str:
+    if one.path.startswith("/v1/experiments"):
+        return "experiments"
+    return "rankers" if one.path.startswith("/v1/") else "service"
 
 
 def problems_of(one: Operation) -> list[type[BaseException]]:
@@ -82,7 +88,7 @@ def _operation(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     scope = f"Needs a key with the scope {one.needs}, once there are keys." if one.needs else "Needs no key."
     found: dict[str, Any] = {
         "operationId": getattr(one.handle, "__name__", one.path),
-        "tags": ["rankers" if one.path.startswith("/v1/") else "service"],
+        "tags": [_tag(one)],
         "summary": summary.rstrip("."),
         "description": "\n\n".join(part.replace("\n", " ") for part in (description, scope) if part),
         "parameters": [*_names(one), *_query(one.query)],

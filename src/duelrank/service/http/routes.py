@@ -78,7 +78,7 @@ class Call(msgspec.Struct):
 
     @property
     def name(self) -> str:
-        """The name of the ranker in the path."""
+        """The name of the ranker or experiment in the path."""
         return self.path["name"]
 
     def feature_names(self) -> tuple[str, ...]:
@@ -241,7 +241,7 @@ class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeleteQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The name of the ranker again."""
+    """The name of the ranker or experiment again."""
 
     confirm: str
 
@@ -316,6 +316,73 @@ async def feedback(call: Call) -> schema.FeedbackCounts:
     does not affect the others; the answer lists the invalid ones, with reasons. An event counts once, however often it is sent.
     """
     return await call.service.feedback(call.name, call.body)
+
+
+# Experiments
+
+
+async def create_experiment(call: Call) -> Reply:
+    """Create an experiment: a comparison of two to ten systems on live clicks.
+
+    The same request again changes nothing and answers 200 instead of 201; another experiment, or a ranker, with the same name is a
+    conflict.
+    """
+    spec: schema.ExperimentSpec = call.body
+    for name in (spec.name, *spec.rankers):
+        call.caller.check(name)
+    try:
+        info, new = await call.service.create_experiment(spec)
+    except UnknownName as error:  # of a multileaver: the path was valid, the body was not
+        raise InvalidRecipe(str(error)) from None
+    return Reply(msgspec.json.encode(info), 201 if new else 200)
+
+
+async def experiments(call: Call) -> list[schema.ExperimentInfo]:
+    """List the experiments that the key is for."""
+    found = await asyncio.to_thread(call.service.experiments)
+    return [each for each in found if call.caller.may_use(each.name)]
+
+
+async def experiment(call: Call) -> schema.ExperimentInfo:
+    """Show an experiment: counts, wins of each pair of systems, p-values and bands that are valid at any time, and the verdict."""
+    return await asyncio.to_thread(call.service.experiment, call.name)
+
+
+async def experiment_history(call: Call) -> schema.ExperimentHistory:
+    """Show the win rates of an experiment over time, with their bands."""
+    return await asyncio.to_thread(call.service.experiment_history, call.name)
+
+
+async def show(call: Call) -> schema.ShowAnswer:
+    """Merge the lists of the systems into the one to show, which is stored before the answer.
+
+    Send feedback with the same impression_id. A request with a known impression_id, such as after a lost answer, returns the same
+    list.
+    """
+    began = perf_counter()
+    answer = await call.service.show(call.name, call.body)
+    call.state.metrics.record_rank_time(call.name, perf_counter() - began)
+    return answer
+
+
+async def experiment_feedback(call: Call) -> schema.FeedbackCounts:
+    """Accept feedback on lists of an experiment, in the same forms as that on lists of a ranker."""
+    return await call.service.experiment_feedback(call.name, call.body)
+
+
+async def stop_experiment(call: Call) -> schema.ExperimentInfo:
+    """Stop an experiment for good: it shows no new lists, and counts the open ones when they close; its result stays."""
+    return await call.service.stop_experiment(call.name)
+
+
+async def delete_experiment(call: Call) -> Reply:
+    """Delete an experiment and all its data permanently.
+
+    To confirm this, repeat its name: ?confirm=NAME.
+    """
+    _check_confirmed(call)
+    await call.service.delete_experiment(call.name)
+    return Reply(b"", 204)
 
 
 # Rankers
@@ -418,12 +485,16 @@ async def delete(call: Call) -> Reply:
 
     To confirm this, repeat its name: ?confirm=NAME.
     """
+    _check_confirmed(call)
+    await call.service.delete(call.name)
+    return Reply(b"", 204)
+
+
+def _check_confirmed(call: Call) -> None:
     if call.query.confirm != call.name:
         raise InvalidValue(
             f"to delete {call.name!r} permanently, repeat its name as confirm; got {call.query.confirm[:200]!r}"
         )
-    await call.service.delete(call.name)
-    return Reply(b"", 204)
 
 
 async def freeze(call: Call) -> schema.RankerInfo:
@@ -604,6 +675,7 @@ def _file(call: Call, files: Mapping[str, tuple[bytes, Callable[[], bytes]]]) ->
     return Reply(read(), 200, media_type, ((b"cache-control", b"max-age=86400"),))
 
 
+_EXPERIMENTS = "/v1/experiments"
 _RANKERS = "/v1/rankers"
 _RANKER = "/v1/rankers/{name}"
 _EXPORT_TYPES = ("application/json", "text/plain", "application/octet-stream")
@@ -642,6 +714,9 @@ _RANK = {
         "documents": {"ids": ["d1", "d2"], "features": "AACAPwAAAEAAAEBAAACAQAAAoEAAAMBA"},
     },
 }
+_EXPERIMENT = {"name": "spring", "systems": ["engine", "semantic"]}
+_WITH_RANKER = {"name": "with-ranker", "systems": ["engine"], "rankers": ["shop"], "length": 20, "level": 0.01}
+_LISTS = {"engine": ["d7", "d2", "d9"], "semantic": ["d2", "d4"]}
 _CLICK = {"event_id": "e1", "impression_id": "i1", "clicks": ["d2"], "close": True}
 _UBI = {
     "action_name": "click",
@@ -674,6 +749,12 @@ def _on_ranker(method: str, path: str, handle: Handler, answers: Any, **others: 
         answers=answers,
         **{"needs": "admin", "raises": _READ_ERRORS} | others,
     )
+
+
+def _on_experiment(method: str, path: str, handle: Handler, answers: Any, **others: Any) -> Operation:
+    """Return an operation of one experiment, by default for keys with the scope rank."""
+    given = {"needs": "rank", "raises": (UnknownName,), "example_ranker": "spring"} | others
+    return Operation(method=method, path=f"{_EXPERIMENTS}/{{name}}{path}", handle=handle, answers=answers, **given)
 
 
 # The router tries them in this order, so the most frequent ones are first.
@@ -729,6 +810,55 @@ OPERATIONS = (
         ),
     ),
     Operation(method="GET", path=_RANKERS, handle=rankers, needs="rank", answers=list[schema.RankerInfo]),
+    Operation(
+        method="POST",
+        path=_EXPERIMENTS,
+        handle=create_experiment,
+        needs="admin",
+        takes=schema.ExperimentSpec,
+        examples={"two systems": _EXPERIMENT, "your order against a ranker": _WITH_RANKER},
+        answers=schema.ExperimentInfo,
+        statuses=(200, 201),
+        raises=(Conflict, InvalidValue, InvalidRecipe, LimitExceeded, MissingExtra),
+    ),
+    Operation(method="GET", path=_EXPERIMENTS, handle=experiments, needs="rank", answers=list[schema.ExperimentInfo]),
+    _on_experiment(
+        "POST",
+        "/show",
+        show,
+        schema.ShowAnswer,
+        takes=schema.ShowRequest,
+        examples={"two lists": {"impression_id": "s1", "user_id": "u7", "lists": _LISTS}},
+        raises=(UnknownName, InvalidValue, ShapeMismatch, LimitExceeded, Conflict),
+    ),
+    _on_experiment(
+        "POST",
+        "/feedback",
+        experiment_feedback,
+        schema.FeedbackCounts,
+        needs="feedback",
+        takes=schema.FeedbackEvent,
+        decode=_decode_feedback,
+        bodies={"application/json": _EVENT | list[_EVENT], NDJSON: str},
+        examples={"a click": {"impression_id": "s1", "clicks": ["d2"], "close": True}},
+        raises=(UnknownName, InvalidValue, LimitExceeded),
+    ),
+    _on_experiment("GET", "", experiment, schema.ExperimentInfo),
+    _on_experiment("GET", "/history", experiment_history, schema.ExperimentHistory),
+    _on_experiment(
+        "POST", "/stop", stop_experiment, schema.ExperimentInfo, needs="admin", raises=(UnknownName, NotReady)
+    ),
+    _on_experiment(
+        "DELETE",
+        "",
+        delete_experiment,
+        None,
+        needs="admin",
+        query=DeleteQuery,
+        statuses=(204,),
+        media_types=(),
+        raises=_READ_ERRORS,
+    ),
     Operation(method="GET", path="/v1/overview", handle=overview, needs="admin", answers=list[schema.Overview]),
     _on_ranker("GET", "", ranker, schema.RankerInfo, needs="rank", raises=(UnknownName,)),
     _on_ranker(

@@ -879,6 +879,170 @@ class Comparison(msgspec.Struct, frozen=True):
     other: VersionRanking
 
 
+class ExperimentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The specification of an experiment, which compares two to ten systems on live clicks.
+
+    Parameters
+    ----------
+    name
+        Name of the experiment: at most 100 letters, digits and ``_ . -``, the first a letter or digit. No ranker has this name.
+    systems
+        Names of the systems whose lists the client sends.
+    rankers
+        Names of rankers of this service that are compared with them: each ranks the documents of a request by its current weights,
+        without exploring.
+    multileaver
+        Method that merges the lists and assigns the clicks: a recipe, such as ``"TeamDraft()"``, the only one with fair wins.
+    length
+        Maximum number of documents in a merged list.
+    level
+        Probability that the verdict ever says that a system is better than an equal one.
+    close_after
+        Seconds after which an open list is closed: later clicks do not count, and later lists have to wait no longer.
+    actions
+        Weights of actions on a document by name, as in the specification of a ranker.
+    """
+
+    name: str
+    systems: tuple[str, ...]
+    rankers: tuple[str, ...] = ()
+    multileaver: str = "TeamDraft()"
+    length: int = 10
+    level: float = 0.05
+    close_after: float = 1800.0
+    actions: dict[str, float] = msgspec.field(default_factory=lambda: {CLICK: 1.0})
+
+
+class ExperimentPair(msgspec.Struct, frozen=True):
+    """The comparison of two systems of an experiment.
+
+    Parameters
+    ----------
+    one, other
+        Names of the systems.
+    wins, losses, ties
+        Numbers of counted lists that the first has won and lost, and of the rest.
+    win_rate, low, high
+        Share of the lists with a winner that the first has won; with probability at least 1 − level, no band of any pair is wrong
+        at any time.
+    p_value
+        P-value of the difference, corrected for the number of pairs; it is valid at any time.
+    better
+        Name of the system that is proved to be better, None if none is.
+    """
+
+    one: str
+    other: str
+    wins: int
+    losses: int
+    ties: int
+    win_rate: float
+    low: float
+    high: float
+    p_value: float
+    better: str | None
+
+
+class ExperimentInfo(ExperimentSpec, frozen=True, kw_only=True):
+    """The state of an experiment, in addition to its specification; it may be read at any time.
+
+    Parameters
+    ----------
+    verdict
+        Which systems are proved to be better than which, in one sentence.
+    created, stopped
+        Times of the creation and of the stop, in seconds since 1970; None if it was not stopped.
+    lists
+        Number of lists that were shown.
+    open, waiting
+        Numbers of lists that are open, and of closed ones that wait for an open list that was shown before: lists count in the
+        order in which they were shown.
+    counted, clicked, decisive
+        Numbers of lists with feedback that count, of those with a click, and of those with a winner among any pair of systems.
+    no_feedback, repeated, failed, late
+        Numbers of closed lists without feedback; with a winner, whose user had one on the same day; and that could not be counted,
+        which is never normal; and of feedback events that arrived after their list was closed.
+    anonymous
+        Number of decisive lists without a ``user_id``.
+    pairs
+        The comparison of each pair of systems.
+    warnings
+        Messages for the operator.
+    """
+
+    verdict: str
+    created: float
+    stopped: float | None
+    lists: int
+    open: int
+    waiting: int
+    counted: int
+    clicked: int
+    decisive: int
+    no_feedback: int
+    repeated: int
+    failed: int
+    late: int
+    anonymous: int
+    pairs: tuple[ExperimentPair, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class ExperimentBand(msgspec.Struct, frozen=True):
+    """The win rate of one system against another over time, with its band: one number per point; None before the first winner."""
+
+    one: str
+    other: str
+    win_rate: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+
+
+class ExperimentHistory(msgspec.Struct, frozen=True):
+    """The win rates of an experiment over time: after these numbers of counted ``lists``, the last of them shown at ``time``.
+
+    There are about 33 points for each power of ten of the number of lists.
+    """
+
+    name: str
+    lists: list[int]
+    time: list[float]
+    pairs: list[ExperimentBand]
+
+
+class ShowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The lists of the systems for one query.
+
+    Parameters
+    ----------
+    lists
+        Ids of documents by system, best first; an empty list if a system has returned nothing.
+    impression_id
+        Id of this impression; a request with the same id returns the same list. Generated by default.
+    user_id
+        Any text that identifies the user, of which only a hash is stored: a user has one vote a day. It may be in the feedback
+        instead.
+    documents
+        The documents with their features, as in a request for a ranking, for the rankers of the experiment.
+    query, query_key
+        As in a request for a ranking, for rankers that remember queries.
+    """
+
+    lists: dict[str, list[str]] = {}
+    impression_id: str | None = None
+    user_id: str | None = None
+    documents: list[Document] | DocumentTable | None = None
+    query: str | None = None
+    query_key: str | None = None
+
+
+class ShowAnswer(msgspec.Struct, frozen=True):
+    """The ids of the documents to show, best first, and the impression id for their feedback."""
+
+    impression_id: str
+    documents: list[str]
+
+
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """The health of the service; ``learning`` is whether a process learns from what is stored, which may begin later."""
 

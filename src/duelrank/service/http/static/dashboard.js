@@ -64,7 +64,7 @@ function setStatus(state, text) {
   setText("status-text", text);
 }
 
-/** Show the parts of the page for all rankers ("all"), for one ("ranker"), for none yet ("empty"), or nothing (""). */
+/** Show the parts of the page for all ("all"), for one ("ranker", "experiment"), for none yet ("empty"), or nothing (""). */
 function view(which) {
   for (const part of document.querySelectorAll("[data-view]")) part.hidden = part.dataset.view !== which;
   if (which) $("key-card").hidden = true;
@@ -80,12 +80,14 @@ function askForKey(message) {
 
 // ---------------------------------------------------------------- reading, and following live
 
-/** Open all rankers, or one: everything is read, then followed. */
+/** Open all rankers and experiments, or one: everything is read, then followed. */
 async function open(said = "") {
   const asked = ++generation;
   pulse = { time: [], rate: [], lag: [] };
   try {
-    await (name ? openRanker(asked) : openAll(asked, said));
+    const compared = name && (await get("/v1/experiments")).some((each) => each.name === name);
+    if (asked !== generation) return;
+    await (compared ? openExperiment(asked) : name ? openRanker(asked) : openAll(asked, said));
   } catch (error) {
     if (asked !== generation) return;
     if (error.status === 404 && name) return gone();
@@ -98,7 +100,7 @@ function go(to, said) {
   if (location.pathname !== pathOf(to)) window.history.pushState(null, "", pathOf(to));
   name = to;
   lists = [];
-  info = guard = hist = null;
+  info = guard = hist = experiment = null;
   forgetMemory();
   $("others").hidden = true; // until this ranker's stream says which the others are
   if ($("ask").open) $("ask").close();
@@ -108,10 +110,10 @@ function go(to, said) {
 const pathOf = (ranker) => "/dashboard" + (ranker ? "/" + encodeURIComponent(ranker) : "");
 
 async function openRanker(asked) {
-  const [rankers] = await Promise.all([get("/v1/rankers"), readAll(asked)]);
+  const [names] = await Promise.all([allNames(), readAll(asked)]);
   if (asked !== generation) return;
   say("");
-  offer(rankers.map((each) => each.name));
+  offer(names);
   document.title = `${name} · duelrank dashboard`;
   follow(asked);
   readLists();
@@ -121,8 +123,11 @@ async function openRanker(asked) {
 
 /** Say that the ranker is not there (any more), and show the others. */
 function gone() {
-  go("", info?.name === name ? `The ranker ${name} was deleted.` : `There is no ranker ${name}; it may have been deleted.`);
+  const known = [info?.name, experiment?.name].includes(name), what = experiment ? "experiment" : "ranker";
+  go("", known ? `The ${what} ${name} was deleted.` : `There is no ${what} ${name}; it may have been deleted.`);
 }
+
+const allNames = async () => (await Promise.all([get("/v1/rankers"), get("/v1/experiments")])).flat().map((each) => each.name);
 
 /** Put rankers into the picker, where they are others than before. */
 function offer(names) {
@@ -135,7 +140,7 @@ function offer(names) {
 /** Look for rankers that were created meanwhile. */
 async function offerNew() {
   try {
-    offer((await get("/v1/rankers")).map((each) => each.name));
+    offer(await allNames());
   } catch (error) {
     if (unexpected(error)) console.error(error);
   } // the live stream tells what is wrong
@@ -147,14 +152,17 @@ async function offerNew() {
 async function openAll(asked, said) {
   document.title = "duelrank dashboard";
   for (let first = true; asked === generation; first = false) {
-    const rankers = await get("/v1/overview");
+    const [rankers, compared] = await Promise.all([get("/v1/overview"), get("/v1/experiments")]);
     if (asked !== generation) return;
     if (first) say(said);
     setStatus("live", readOnly ? "Only looking" : "Connected");
-    view(rankers.length ? "all" : "empty");
-    offer(rankers.map((each) => each.ranker.name));
+    view(rankers.length + compared.length ? "all" : "empty");
+    offer([...rankers.map((each) => each.ranker.name), ...compared.map((each) => each.name)]);
     $("rankers").tBodies[0].replaceChildren(...rankers.map(overviewRow));
-    if (!rankers.length) showFirstSteps();
+    $("experiment-list").tBodies[0].replaceChildren(...compared.map(experimentRow));
+    if (!rankers.length) $("overview").hidden = true;
+    if (!compared.length) $("experiments").hidden = true;
+    if (!rankers.length && !compared.length) showFirstSteps();
     await new Promise((done) => setTimeout(done, POLL));
     await inSight();
   }
@@ -369,6 +377,7 @@ const QUESTIONS = {
     : "It explores and learns again.", "Resume"],
   rollback: (alarm) => ["Roll back?", "The weights of an earlier version become a new version. What was learned since is not served any more; the log keeps it."
     + (alarm ? " The alarm stays: resume afterwards, so that this version is shown and learns." : ""), "Roll back"],
+  stop: () => ["Stop it?", "It shows no new lists, for good; your search then has to show the list of one system. Open lists still count when they close, and the result stays.", "Stop"],
   "forget-query": (alarm, query) => ["Forget this query?", `What the users of “${query}” chose has no effect any more, until they choose again. The weights stay.`, "Forget"],
   "forget-document": (alarm, document) => ["Forget this document?", `Clicks and views of ${document} are forgotten in all queries, as if it had never been shown. The weights stay.`, "Forget"],
 };
@@ -376,6 +385,7 @@ const QUESTIONS = {
 const SENT = {
   freeze: () => post(of("/freeze")),
   resume: () => post(of("/resume")),
+  stop: () => post(ofExperiment("/stop")),
   rollback: () => post(of("/rollback"), { version: Number($("ask-select").value) }),
   "forget-query": (query) => request(of(`/memory?${new URLSearchParams({ query_key: query })}`), { method: "DELETE" }),
   "forget-document": (document) => request(of(`/memory?${new URLSearchParams({ document })}`), { method: "DELETE" }),
@@ -441,6 +451,7 @@ async function answered(event) {
   if (!done) return;
   $("ask").close();
   try {
+    if (experiment) return await readExperiment(asked);
     await readAll(asked);
     readLists();
     readCurves();
@@ -485,6 +496,7 @@ function start() {
   matchMedia("(prefers-color-scheme: dark)").onchange = () => {
     [...charts.keys()].forEach(clear);
     if (hist) show();
+    if (experiment) readExperiment(generation).catch((error) => say(error.message));
   };
   document.addEventListener("visibilitychange", () => !document.hidden && hist && show());
   showPulse();
