@@ -302,8 +302,8 @@ class Learner:
         ...     learner.learn(shown, shown.ranking == 1)
         >>> for each in learner.remembered("red shoes"):
         ...     print(each.document, each.clicks, round(each.views, 2), round(each.boost, 2))
-        hiker 3.0 3.0 0.07
-        runner 0.0 0.1 -0.26
+        hiker 3.0 3.0 0.57
+        runner 0.0 0.7 -1.05
         """
         remember = memory_of(self.algorithm)
         if remember is None:

@@ -38,14 +38,12 @@ class Placement:
     Examples
     --------
     >>> from duelrank import Learner, Placement, Query
-    >>> features = {"sku7": [0.9], "sku1": [0.5], "sku42": [0.2], "sku3": [0.1]}
-    >>> place = Placement(list(features), 3, fixed={"sku42": 1}, below_top={"sku7": 2})
-    >>> learner = Learner("mgd-dsp", feature_names=["bm25"])
-    >>> free = Query("shoes", [features[id] for id in place.free])
-    >>> shown = learner.rank(free, place.n_free)
-    >>> list(place.free), place.shown(shown.ranking)[0], place.shown(shown.ranking)[2]
-    (['sku1', 'sku3'], 'sku42', 'sku7')
+    >>> place = Placement(["sku7", "sku1", "sku42", "sku3"], 3, fixed={"sku42": 1}, below_top={"sku7": 2})
+    >>> learner = Learner("mgd-dsp", n_features=1)
+    >>> shown = learner.rank(Query("shoes", [[0.5], [0.1]]), place.n_free)  # the features of sku1 and sku3
     >>> learner.learn(shown, place.feedback(shown.ranking, clicked=["sku42"]))
+    >>> place.free, [id for id in place.shown(shown.ranking) if id not in place.free]
+    (['sku1', 'sku3'], ['sku42', 'sku7'])
     """
 
     def __init__(

@@ -181,7 +181,7 @@ class TestBoosts:
 
 class TestCurious:
     def test_a_share_of_lists_raises_a_document_that_was_hardly_seen(self) -> None:
-        learner = taught(Remember(curious=0.25, examination=LastClick(beyond=0)))
+        learner = taught(Remember(curious=0.25, examination=LastClick(beyond=0)), lists=3, queries=1)
         known = learner.boosts(query("q0"))
         hardly_seen = {row for row in range(6) if dict(counts(learner, "q0")).get(f"d{row}", (0.0, 0.0))[1] < 1.0}
         assert hardly_seen
@@ -365,7 +365,7 @@ class TestRecipes:
         assert parse(recipe.spelling) == recipe
 
     def test_spellings(self) -> None:
-        assert parse("remember(strength=3) >> mgd-dsp").spelling == "remember >> mgd-dsp"
+        assert parse("remember(strength=5) >> mgd-dsp").spelling == "remember >> mgd-dsp"
         assert parse("remember >> query-scaled >> mgd").spelling == "query-scaled >> remember >> mgd"
         assert parse("query-scaled >> remember >> mgd") == Represented(
             Remembered(MGD(), Remember()), parse("query-scaled")

@@ -15,11 +15,11 @@ from duelrank.kernels.random import below, normals, permutation
 def draw(
     weights: Floats, samples: Floats, width: float, features: Floats, boosts: Floats, length: int, stream: Any
 ) -> tuple[Ints, Floats]:
-    """Sort by the sampled weights, ties at random."""
+    """Sort by the sampled weights and boosts, ties at random; the scores have no boosts."""
     sampled = weights + width * samples[below(stream, len(samples))]
     shuffled, extra = permutation(stream, len(features)), boosts if len(boosts) else np.zeros(len(features))
     ranking = shuffled[np.argsort(-(features @ sampled + extra)[shuffled], kind="stable")][:length]
-    return ranking, (features @ weights + extra)[ranking]
+    return ranking, (features @ weights)[ranking]
 
 
 def normal_tail(z: float) -> float:

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.algorithms.dbgd import DBGD
+from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.algorithms.pairrank import PairRank
+from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.represented import Represented
 from duelrank.algorithms.thompson_pairs import ThompsonPairs
 from duelrank.core.errors import InvalidRecipe
@@ -358,6 +361,12 @@ class Remembered(Algorithm):
     def spelling(self) -> str:
         """The memory, ``>>`` and the algorithm."""
         return f"{spell(self.remember)} >> {spell(self.base)}"
+
+    @property
+    def inert_fields(self) -> frozenset[str]:  # type: ignore[override]  # of this recipe
+        """The share of known boosts, if the base compares or fits documents without boosts."""
+        without = isinstance(self.base, (DuelingBandit, Projected, PairRank))
+        return frozenset({"remember.explained"}) if without else frozenset()
 
     @property
     def linear(self) -> bool:  # type: ignore[override]  # of this recipe

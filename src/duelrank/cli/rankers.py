@@ -179,25 +179,21 @@ def create(
     json: JsonOption = False,
 ) -> None:
     """Create a ranker; repeating the same command changes nothing."""
-    start = _start(weight, from_ranker, from_version, model)
+    settings = {"length": length, "exploration": exploration, "mode": mode, "seed": seed, "close_after": close_after}
     with connect(url, api_key) as client:
         info = client.create_ranker(
             name,
             algorithm,
             _feature_names(features, features_file),
             representation=_representation(representation),
-            length=length,
-            exploration=exploration,
-            mode=mode,
-            seed=seed,
-            close_after=close_after,
-            start=start,
+            start=_start(weight, from_ranker, from_version, model),
             precision=precision,
             guard=_guard(guard, guard_with),
             actions=_numbers("--action", action, "purchase=10"),
             imitate=imitate,
             missing=_missing(missing),
             context=_context(context),
+            **settings,  # type: ignore[arg-type]  # of several types
         )
     _print(info, json)
 

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import webbrowser
+from functools import partial
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
@@ -156,9 +157,7 @@ def serve(
     )
     web = WebSettings(max_body=max_body, max_requests=max_requests, rate=rate, insecure=insecure)
     process = ServerProcess(store, settings, web, access_log, _log_format(log_format), print_error, _learner(learner))
-    process.run(
-        host, port, workers, lambda port, keys: _announce(address_of(host, port), process, keys, workers), _ready
-    )
+    process.run(host, port, workers, partial(_announce, process, host, workers), _ready)
     typer.echo("stopped; everything is saved" if store != MEMORY else "stopped; the store was in memory and is gone")
 
 
@@ -242,13 +241,13 @@ def _seconds(text: str) -> float:
     return float(found[1]) * {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]
 
 
-def _announce(address: str, process: ServerProcess, keys: KeyRing, workers: int) -> None:
+def _announce(process: ServerProcess, host: str, workers: int, port: int, keys: KeyRing) -> None:
     """Write to stdout; stderr has the log."""
     from duelrank import __version__
     from duelrank.service.webhooks import without_secrets
     from duelrank.storage.base import without_password
 
-    store = process.store
+    store, address = process.store, address_of(host, port)
     typer.echo(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")
     typer.echo(f"dashboard: {address}/dashboard")
     lost = ", in memory: lost when the service stops" if store == MEMORY else ""

@@ -380,17 +380,7 @@ class Definition:
         given: dict[str, Any] = {name: value for name in plain if (value := getattr(change, name)) is not None}
         if not isinstance(change.guard, msgspec.UnsetType):
             given["guard"] = change.guard
-        for name in change.retire_features:
-            if name in change.add_features:
-                raise InvalidValue(f"the feature {name!r} cannot be added and retired at once")
-            if name not in self.columns and name not in spec.retired:
-                raise UnknownName.among("feature", name, spec.features)
-            if name in spec.features and name not in spec.interactions.given:
-                raise InvalidValue(f"{name!r} is a product with a context; change context to remove it")
-        context = spec.context if change.context is None else change.context
-        left = {one: tuple(each for each in of if each not in change.retire_features) for one, of in context.items()}
-        own = [name for name in (*spec.interactions.given, *change.add_features) if name not in change.retire_features]
-        found = Interactions(own, left)
+        found = self._changed_features(change)
         kept = [name for name in spec.features if name in found.names]
         features = tuple(dict.fromkeys((*kept, *found.names)))
         given["context"] = {one: of for one, of in found.context.items() if of}
@@ -423,6 +413,20 @@ class Definition:
                 "can change"
             )
         return self.with_spec(spec)
+
+    def _changed_features(self, change: Change) -> Interactions:
+        """Return the features after a change, and their products with contexts; raise if the change is invalid."""
+        spec, own = self.spec, self.spec.interactions.given
+        for name in change.retire_features:
+            if name in change.add_features:
+                raise InvalidValue(f"the feature {name!r} cannot be added and retired at once")
+            if name not in self.columns and name not in spec.retired:
+                raise UnknownName.among("feature", name, spec.features)
+            if name in self.columns and name not in own:
+                raise InvalidValue(f"{name!r} is a product with a context; change context to remove it")
+        context = spec.context if change.context is None else change.context
+        left = {one: tuple(each for each in of if each not in change.retire_features) for one, of in context.items()}
+        return Interactions([each for each in (*own, *change.add_features) if each not in change.retire_features], left)
 
     def with_spec(self, spec: RankerSpec) -> Definition:
         """Return the same ranker with another specification, without its initial weights."""

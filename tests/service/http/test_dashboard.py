@@ -45,7 +45,7 @@ class TestPageItself:
         assert "unsafe" not in policy
         assert policy == dict(POLICY)[b"content-security-policy"].decode()
         links = [link for link in reader.links if not link.startswith(("data:", "#")) and link != "/dashboard"]
-        assert len(links) == 6
+        assert len(links) == 7
         for link in links:
             assert link.startswith("/dashboard/files/")
             assert client.get(link).headers["content-type"].startswith(("text/css", "text/javascript"))
