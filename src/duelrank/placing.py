@@ -80,7 +80,14 @@ class Placement:
 
 
 def with_placed(free: Sequence[str], placed: Mapping[int, str]) -> list[str]:
-    """Return the ids of a whole list, given those of its free documents, in order, and the placed ones by position from 0."""
+    """Return the ids of a whole list, given those of its free documents, in order, and the placed ones by position from 0.
+
+    Examples
+    --------
+    >>> from duelrank.placing import with_placed
+    >>> with_placed(["sku1", "sku3"], {0: "sku42"})
+    ['sku42', 'sku1', 'sku3']
+    """
     if not placed:
         return list(free)
     rest = iter(free)
@@ -88,7 +95,14 @@ def with_placed(free: Sequence[str], placed: Mapping[int, str]) -> list[str]:
 
 
 def free_above(placed: Mapping[int, str], place: int) -> int:
-    """Return the number of positions above a place, counted from 0, that are of free documents."""
+    """Return the number of positions above a place, counted from 0, that are of free documents.
+
+    Examples
+    --------
+    >>> from duelrank.placing import free_above
+    >>> [free_above({0: "sku42"}, place) for place in range(3)]
+    [0, 0, 1]
+    """
     return place - sum(other < place for other in placed)
 
 

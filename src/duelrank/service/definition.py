@@ -150,11 +150,6 @@ class RankerSpec(msgspec.Struct, frozen=True):
     imitate: int | None = None  # None only before `normalized`
     context: dict[str, tuple[str, ...]] = {}
 
-    @property
-    def interactions(self) -> Interactions:
-        """The features, with their products with contexts; `features` has all of them in a stored specification."""
-        return Interactions(self.features, self.context)
-
     def imitates(self, imitated: int, learned: int) -> bool:
         """Whether a ranker still shows the client's order and learns to imitate it.
 
@@ -416,7 +411,7 @@ class Definition:
 
     def _changed_features(self, change: Change) -> Interactions:
         """Return the features after a change, and their products with contexts; raise if the change is invalid."""
-        spec, own = self.spec, self.spec.interactions.given
+        spec, own = self.spec, Interactions(self.spec.features, self.spec.context).given
         for name in change.retire_features:
             if name in change.add_features:
                 raise InvalidValue(f"the feature {name!r} cannot be added and retired at once")
@@ -777,7 +772,8 @@ def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> Ranke
 
 def with_products(spec: RankerSpec) -> RankerSpec:
     """Return a specification whose features include their products with contexts."""
-    return msgspec.structs.replace(spec, features=spec.interactions.names) if spec.context else spec
+    names = Interactions(spec.features, spec.context).names
+    return msgspec.structs.replace(spec, features=names) if spec.context else spec
 
 
 def _gives_representation(spec: RankerSpec) -> bool:
@@ -787,7 +783,7 @@ def _gives_representation(spec: RankerSpec) -> bool:
 
 
 def declared_missing(
-    given: str | dict[str, Any] | None, missing: Sequence[str] | Mapping[str, str | float]
+    given: str | dict[str, Any] | None, missing: Sequence[str] | Mapping[str, str | float] | msgspec.UnsetType
 ) -> str | dict[str, Any] | None:
     """Return a representation, None for the default or the present one, that also replaces missing values."""
     if not missing:

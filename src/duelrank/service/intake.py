@@ -17,7 +17,7 @@ from duelrank.core.errors import DuelrankError, InvalidValue, LimitExceeded, Sha
 from duelrank.core.types import Features
 from duelrank.core.validation import whole_number
 from duelrank.placing import free_above
-from duelrank.representation import Fixed, MinMax
+from duelrank.representation import Fixed, Interactions, MinMax
 from duelrank.service import log
 from duelrank.service.definition import CLICK, MAX_ACTION_NAME, Definition, stored_action
 from duelrank.service.http import schema
@@ -70,7 +70,7 @@ class DocumentReader:
     def __init__(self, definition: Definition, settings: Settings) -> None:
         spec = definition.spec
         self.definition, self._settings = definition, settings
-        self._name, self._interactions = spec.name, spec.interactions if spec.context else None
+        self._name, self._interactions = spec.name, Interactions(spec.features, spec.context) if spec.context else None
         self._names = spec.features if self._interactions is None else self._interactions.given
         self._columns = {name: column for column, name in enumerate(self._names)}
         self._retired, self._single = frozenset(spec.retired), spec.precision == "float32"

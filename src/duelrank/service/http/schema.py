@@ -141,7 +141,7 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True, kw_only=T
         representation.
     """
 
-    missing: tuple[str, ...] | dict[str, Literal["neutral"] | float] = ()
+    missing: tuple[str, ...] | dict[str, Literal["neutral"] | float] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -178,7 +178,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     actions: dict[str, float] | None = None
     representation: str | dict[str, Any] | None = None
     context: dict[str, tuple[str, ...]] | None = None
-    missing: tuple[str, ...] | dict[str, Literal["neutral"] | float] = ()
+    missing: tuple[str, ...] | dict[str, Literal["neutral"] | float] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Fit(msgspec.Struct, frozen=True):
