@@ -2,22 +2,23 @@
 
 A query has 20 products, of which three are relevant. Each day 100 honest users ask it, and a farm asks it too and clicks on one
 irrelevant product, wherever it is. After five days the farm stops. For each farm: the position of its product by the ranker without
-exploration at the end of each day. Everything goes through a service in memory, with a clock of its own.
+exploration at the end of each day, and after the last day by the weights alone. Everything goes through a service in memory, with a
+clock of its own. With ``--guard``, the ranker imitates an order by the first feature, is compared with it, and the farm votes, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import secrets
 
 import numpy as np
 
 from duelrank import parse
 from duelrank.core.randomness import stream_key
+from duelrank.core.types import NO_BOOSTS, Query
 from duelrank.kernels.random import derive
 from duelrank.service import Service, Settings
-from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
+from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankerSpec, RankRequest
 from duelrank.service.settings import Clock
 from duelrank.storage import open_storage
 from duelrank.users import User
@@ -59,16 +60,20 @@ async def visit(service: Service, products: list[Document], user: str | None, cl
     await service.feedback("shop", [FeedbackEvent(answer.impression_id, chosen, close=True, user_id=user)])
 
 
-async def positions(recipe: str, kind: str, clicks: int, honest: User, days: int) -> list[int]:
-    """Return the position of the farm's product at the end of each day."""
+async def positions(recipe: str, kind: str, clicks: int, honest: User, days: int, guard: bool) -> tuple[list[int], str]:
+    """Return the position of the farm's product at the end of each day, and how it ended."""
     features = np.random.default_rng(1).random((N_PRODUCTS, 5)).round(6).tolist()
-    products = [Document(id, row) for id, row in zip(LABELS, features, strict=True)]
+    rows = sorted(zip(LABELS, features, strict=True), key=lambda each: -each[1][0])
+    products = [Document(id, row) for id, row in rows]
     clock, key, number, found = SetClock(), stream_key(1, "clicks"), 0, []
     with open_storage("sqlite://") as storage:
         service = Service(storage, Settings(publish_every=0.0, salt=b"farm"), clock)
         await service.start()
         await service.wait_ready()
-        await service.create(RankerSpec("shop", recipe, tuple("abcde"), representation="query-scaled"))
+        spec = RankerSpec(
+            "shop", recipe, tuple("abcde"), representation="query-scaled", guard=GuardSpec() if guard else None
+        )
+        await service.create(spec)
         for day in range(days):
             visits = [False] * 100 + [True] * (clicks if day < days // 2 else 0)
             for farmed in np.random.default_rng(day).permutation(visits).tolist():
@@ -76,14 +81,16 @@ async def positions(recipe: str, kind: str, clicks: int, honest: User, days: int
                 user = {"distinct": f"f{number}", "one user": "f", "anonymous": None}[kind] if farmed else f"u{number}"
                 honest_clicks = lambda labels, n=number: honest.click(labels, derive(key, n))  # noqa: E731
                 await visit(service, products, user, PRODUCT if farmed else honest_clicks)
-            found.append(await position(service, products))
+            found.append((await position(service, products))[0])
             clock.now += DAY
+        alone = (await position(service, products))[1]
+        state = service.guard("shop") if guard else None
         await service.stop()
-    return found
+    return found, f"{alone:10}" + (f"  {state.state}: {state.wins} won, {state.losses} lost" if state else "")
 
 
-async def position(service: Service, products: list[Document]) -> int:
-    """Return the position of the farm's product without exploration, when all feedback is learned."""
+async def position(service: Service, products: list[Document]) -> tuple[int, int]:
+    """Return the position of the farm's product without exploration, when all feedback is learned; and by weights alone."""
     while service._rankers["shop"].newest_status().open:
         await asyncio.sleep(0.01)
     ranker = service._rankers["shop"]
@@ -92,8 +99,11 @@ async def position(service: Service, products: list[Document]) -> int:
     raw = np.array([each.features for each in products])
     ids = [each.id for each in products]
     definition = machine.definition
-    boosts = definition.boosts(machine.remembered, secrets.token_hex(4), QUERY, ids)
-    return [ids[row] for row in definition.best(machine.state, "best", raw, boosts)].index(PRODUCT) + 1
+    remember, boosts = definition.remember, NO_BOOSTS
+    if remember is not None:
+        boosts = remember.boosts(machine.remembered, Query(QUERY, raw, documents=ids))
+    lists = [definition.best(machine.state, "best", raw, each) for each in (boosts, NO_BOOSTS)]
+    return tuple(each.index(ids.index(PRODUCT)) + 1 for each in lists)  # type: ignore[return-value]
 
 
 def main() -> None:
@@ -102,12 +112,13 @@ def main() -> None:
     parser.add_argument("recipe", nargs="?", default=RECIPE)
     parser.add_argument("--user", default="navigational")
     parser.add_argument("--days", type=int, default=10)
+    parser.add_argument("--guard", action="store_true")
     asked = parser.parse_args()
     honest = parse(asked.user, User).for_grades(3)
-    print(f"position of the product after each day; the farm stops after day {asked.days // 2}; {asked.recipe}")
+    print(f"position of the product after each day, and by weights alone; the farm stops after day {asked.days // 2}")
     for kind, clicks in FARMS:
-        found = asyncio.run(positions(asked.recipe, kind, clicks, honest, asked.days))
-        print(f"{kind:10} {clicks:5}  {' '.join(f'{each:3}' for each in found)}", flush=True)
+        found, end = asyncio.run(positions(asked.recipe, kind, clicks, honest, asked.days, asked.guard))
+        print(f"{kind:10} {clicks:5}  {' '.join(f'{each:3}' for each in found)}  {end}", flush=True)
 
 
 if __name__ == "__main__":

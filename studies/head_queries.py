@@ -1,17 +1,17 @@
-"""Compares recipes with and without a memory of queries: reward, final weights and bad runs, with equal and unequal queries.
+"""Chooses the settings of a memory of queries: reward, final weights and bad runs of a grid, with equal and unequal queries.
 
-    python studies/head_queries.py --device gpu --out results/head
-    python studies/head_queries.py --grid --strength 1,3,10 --doubt 1,4 --half-life None,100 --curious 0,0.1 --learned …
+    python studies/head_queries.py --device gpu --grid --strength 1,3,10 --doubt 1,4 --half-life None,100 --curious 0,0.1 --learned …
 
-With ``--grid`` each recipe is also run behind ``remember(…)``, with each combination of the given settings, and with ``--learned``
-also with the memory as one more column of the features, whose weight starts at the strength and is learned as any other weight.
+The suite ``head`` compares recipes with and without the memory at its defaults. Here, with ``--grid``, each recipe is also run behind
+``remember(…)``, with each combination of the given settings, and with ``--learned`` also with the memory as one more column of the
+features, whose weight starts at the strength and is learned as any other weight.
 All runs are made in one process, in lockstep. Each run is one line of runs.csv in the folder, written when its batch
 ends; runs that are there already are not made again. Then a table is printed: for each data set the means of the users, online and
 (held-out), and the worst run in percent of the mean of its cell; then, over all cells that the first recipe has, both means in
 percent of the first recipe, the lowest cell of each, and the worst run.
 
 The data sets must be installed (`duelrank data`). Compiling takes longest, some 20 to 60 seconds for each kind of recipe and
-examination on data sets of one size; with ``--shared`` runs with and without memory have one program.
+examination on data sets of one size. On a machine without numba, set ``NUMBA_DISABLE_JIT=1``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -35,7 +34,6 @@ import numpy as np
 
 from duelrank import RunSpec, parse
 from duelrank.algorithms import Algorithm, Remembered, Represented
-from duelrank.core.compiling import Kernel
 from duelrank.core.grammar import listed, split_top_level
 from duelrank.core.registry import register, spell
 from duelrank.datasets import Dataset, LongTail
@@ -152,10 +150,9 @@ def recipes(asked: argparse.Namespace) -> list[Algorithm]:
     read = Path(asked.file).read_text(encoding="utf-8").splitlines() if asked.file else ()
     texts = [text for text in (*(asked.recipes or RECIPES), *read) if text.strip()]
     memories = list(grid(asked)) if asked.grid else []
-    plain = [f"remember(strength=0) >> {text}" if asked.shared else text for text in texts]
     remembered = [parse(f"{memory} >> {text}", Algorithm) for text in texts for memory in memories]
     columns = [learned(each) for each in remembered if asked.learned]
-    return list(dict.fromkeys((*(parse(text, Algorithm) for text in plain), *remembered, *columns)))
+    return list(dict.fromkeys((*(parse(text, Algorithm) for text in texts), *remembered, *columns)))
 
 
 def grid(asked: argparse.Namespace) -> Iterator[str]:
@@ -281,9 +278,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--grid", action="store_true", help="run each recipe also with each of these memories")
     for name, default in (("strength", "3"), ("doubt", "1"), ("half-life", ""), ("curious", ""), ("examination", "")):
         parser.add_argument(f"--{name}", default=default, help="values, with commas between")
-    parser.add_argument(
-        "--shared", action="store_true", help="without memory: as a memory of strength 0, in one program"
-    )
     parser.add_argument("--learned", action="store_true", help="and with the memory as a learned column")
     parser.add_argument("--datasets", default="mq2007,mq2008,mslr-sample")
     parser.add_argument("--users", default="perfect,navigational,informational")
@@ -309,10 +303,6 @@ def main() -> None:
     asked = options()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("duelrank").setLevel(logging.INFO)
-    if (
-        find_spec("numba") is None
-    ):  # on a machine that has only JAX, the few kernels that are called run as plain Python
-        Kernel.__call__ = lambda self, *given, **named: self._function(*given, **named)  # type: ignore[method-assign]
     check_device(asked.device)
     program._MOST_RUNS = asked.batch
     asked.out.mkdir(parents=True, exist_ok=True)

@@ -321,8 +321,7 @@ class TestParts:
         assert parse(spell(part)) == part
 
     def test_inert_fields_are_fields(self):
-        named = (cls for cls in classes().values() if isinstance(cls.inert_fields, frozenset) and cls.inert_fields)
-        for cls in named:
+        for cls in (each for each in classes().values() if each.inert_fields):
             paths = {(*path, item.name) for path, part in walk(cls()) for item in dataclasses.fields(part)}
             assert {tuple(name.split(".")) for name in cls.inert_fields} <= paths
 

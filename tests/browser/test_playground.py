@@ -222,6 +222,19 @@ class TestSearchAndClick:
         page.until(lambda: page.locator("#memory").is_hidden())
         assert page.locator(".chosen").count() == 0
 
+    def test_what_was_raised_to_be_tried_is_not_called_chosen(self, open_play):
+        def raised(route):
+            answer = route.fetch()
+            body = answer.json()
+            body["ranking"][4]["memory"] = 0.5
+            route.fulfill(response=answer, json=body)
+
+        page = open_play()
+        page.page.route("**/rank", raised)
+        look_for(page)
+        assert "raised once, to be tried" in page.locator(".hit").nth(4).inner_text()
+        assert page.locator(".chosen").count() == 0
+
     def test_a_query_may_be_forgotten(self, open_play):
         page = open_play()
         look_for(page)

@@ -55,7 +55,7 @@ def test_an_overview_shows_the_best_documents_of_each_query(cli, service):
     assert "d2" in shown
     assert "d3" not in shown
     assert "2 more" in shown
-    assert "2 queries, 7 documents, 2.5 MB; 0.25 clicks per view over all queries" in shown
+    assert "2 queries, 7 documents, 2,500,000 bytes; 0.25 clicks per view over all queries" in shown
 
 
 @pytest.mark.parametrize(("option", "name"), [("--query", "query"), ("--query-key", "query_key")])
@@ -111,8 +111,15 @@ def test_options_that_do_not_go_together(cli, service, words):
 def test_forget(cli, service, words, sent):
     result = cli("forget", "shop", *words)
     assert result.exit_code == 0
-    assert service.asked(0) == ("DELETE", "/v1/rankers/shop/memory", sent)
+    assert service.asked(-2) == ("DELETE", "/v1/rankers/shop/memory", sent)
     assert "forgotten; 2 queries left in the memory of shop" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--query", "--query-key"])
+def test_a_query_that_is_not_known_cannot_be_forgotten(cli, service, option):
+    service.memory = MEMORY | {"remembered": []}
+    assert "shop does not know this query" in cli("forget", "shop", option, "Red").stderr
+    assert {request.method for request in service.requests} == {"GET"}
 
 
 @pytest.mark.parametrize("words", [(), ("--everything", "--document", "d1"), ("--query", "a", "--query-key", "b")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import shlex
 from pathlib import Path
 
 import httpx
@@ -99,6 +100,27 @@ def test_the_way_into_production_can_be_walked(url):
     result = CliRunner().invoke(app, ["guard", "guarded", "--once", "--url", url])
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("guarded  imitates your order: 30 of 300 lists  version ")
+
+
+def test_the_memory_can_be_taught_seen_exported_and_forgotten(url):
+    """The request, the script (with fewer users) and the commands of the page, one after the other."""
+    page = section("Memory of queries")
+    (body,) = re.findall(r"curl localhost:8000/v1/rankers -d '(.*?)'", page)
+    assert httpx.post(f"{url}/v1/rankers", content=body, timeout=FOR_EVER).status_code == 201
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert "range(200)" in script
+    exec(script.replace("http://127.0.0.1:8000", url).replace("range(200)", "range(30)"), {})
+    until(lambda: httpx.get(f"{url}/v1/rankers/heads", timeout=FOR_EVER).json()["learned"] == 30)
+    asked = re.findall(r"^duelrank ((?:memory|forget) [^#\n]*)", page, re.MULTILINE)
+    assert len(asked) == 5
+    overview, one, *forgotten = (
+        CliRunner().invoke(app, [*shlex.split(command), "--url", url], env={"COLUMNS": "80"}) for command in asked
+    )
+    assert {result.exit_code for result in (overview, one, *forgotten)} == {0}
+    assert "2 queries, 20 documents" in overview.stdout
+    assert "boots" not in one.stdout
+    expected = re.findall(r"^(forgotten; .*)$", page, re.MULTILINE)
+    assert [result.stderr.strip() for result in forgotten] == expected
 
 
 def test_the_tour_is_true(url):

@@ -29,6 +29,7 @@ RUN_BY = {
     "CONTRIBUTING.md": "tests/test_contributing.py",
     "docs/hybrid.md#With the service": "tests/client/test_pages.py",
     "docs/serving.md#From nothing to the first learned click": "tests/client/test_serving_page.py",
+    "docs/serving.md#Memory of queries": "tests/client/test_serving_page.py",
     "docs/serving.md#Modes, and a safe way into production": "tests/client/test_serving_page.py",
     "docs/start/first-learned-click.md#As a service": "tests/client/test_pages.py",
     "docs/engines.md": "tests/engines",

@@ -221,6 +221,93 @@ class TestCounting:
         assert later <= early + 60 + 400 / 4 + 33 * 33
 
 
+class TestOrder:
+    """Lists are counted in the order in which they were shown."""
+
+    @pytest.mark.parametrize("stored", [False, True])
+    def test_the_counts_at_every_number_of_impressions_do_not_depend_on_the_order_of_recording(
+        self, stored: bool
+    ) -> None:
+        def histories(order: list[int]) -> tuple[dict[int, list[list[int]]], Comparison]:
+            comparison, found = Comparison(["one", "other"], seed=3), {}
+            lists = [comparison.show({name: each[i % 9] for name, each in two_rankers().items()}) for i in range(40)]
+            for n, number in enumerate(order, 1):
+                comparison = Comparison.from_dict(through_json(comparison.to_dict())) if stored else comparison
+                assert comparison.record(lists[number], [lists[number].documents[number % 3]])
+                result = comparison.result()
+                assert result.impressions + result.waiting == n
+                found[result.impressions] = result.wins.tolist()
+            return found, comparison
+
+        in_order, one = histories(list(range(40)))
+        in_order[0] = [[0, 0], [0, 0]]
+        for seed in range(3):
+            found, other = histories(np.random.default_rng(seed).permutation(40).tolist())
+            assert found == {n: in_order[n] for n in found}
+            assert other.to_dict() == one.to_dict()
+
+    def test_a_list_that_is_not_recorded_is_waited_for_until_it_is_given_up(self) -> None:
+        comparison = Comparison(["bm25", "neural"], seed=4)
+        lists = [comparison.show(LISTS) for _ in range(5)]
+        for shown in lists[1:4]:
+            assert comparison.record(shown, ["a"])
+        result = comparison.result()
+        assert (result.impressions, result.waiting) == (0, 3)
+        assert "0 impressions, 0 with a click. 3 more wait for lists that were shown earlier." in str(result)
+        comparison.expire(before=1)
+        assert (comparison.result().impressions, comparison.result().waiting) == (3, 0)
+        assert not comparison.record(lists[0], ["a"]), "it was given up"
+        assert comparison.record(lists[4], ["a"]), "this one was not"
+        last = comparison.show(LISTS)
+        comparison.expire()
+        assert not comparison.record(last, ["a"])
+        assert comparison.result().impressions == 4
+        with pytest.raises(InvalidValue, match="before must be a whole number from 0 to 6"):
+            comparison.expire(7)
+
+    def test_the_earliest_is_given_up_if_too_many_are_open(self) -> None:
+        comparison = Comparison(["bm25", "neural"], seed=4, max_open=2)
+        lists = [comparison.show(LISTS) for _ in range(3)]
+        assert not comparison.record(lists[0], [])
+        assert comparison.record(lists[2], [])
+        assert comparison.result().waiting == 1
+        restored = Comparison.from_dict(through_json(comparison.to_dict()))
+        for each in (comparison, restored):
+            each.show(LISTS)
+            assert (each.result().impressions, each.result().waiting) == (1, 0)
+            assert not each.record(lists[1], [])
+
+    def test_a_list_is_not_waited_for_twice_after_an_earlier_copy_was_restored(self) -> None:
+        comparison = Comparison(["bm25", "neural"], seed=4)
+        copy = comparison.to_dict()
+        shown, comparison = comparison.show(LISTS), Comparison.from_dict(copy)
+        assert comparison.record(shown, ["a"])
+        assert comparison.show(LISTS) == shown
+        assert comparison.record(comparison.show(LISTS), [])
+        assert comparison.result().impressions == 2
+
+    def test_merged_comparisons_count_the_lists_that_wait_and_those_that_either_recorded(self) -> None:
+        one, other = (Comparison(["bm25", "neural"], seed=seed) for seed in (1, 2))
+        mine, theirs = ([each.show(LISTS) for _ in range(3)] for each in (one, other))
+        one.record(mine[1], ["a"])
+        other.record(theirs[2], ["a"])
+        other.record(mine[0], ["a"])  # in a process that did not show it
+        assert [each.result().impressions for each in (one, other)] == [0, 1]
+        one.merge(other)
+        assert (one.result().impressions, one.result().waiting) == (2, 1)
+        for shown in (mine[2], *theirs[:2]):
+            assert one.record(shown, [])
+        assert (one.result().impressions, one.result().waiting) == (6, 0)
+
+    def test_one_of_format_3_waits_for_the_lists_that_it_had_shown(self) -> None:
+        comparison = Comparison(["bm25", "neural"], seed=4)
+        lists = [comparison.show(LISTS) for _ in range(3)]
+        comparison.record(lists[0], ["a"])
+        stored = comparison.to_dict() | {"format": 3}
+        restored = Comparison.from_dict({name: stored[name] for name in stored if name not in ("order", "max_open")})
+        assert restored.to_dict() == comparison.to_dict()
+
+
 class TestResult:
     @pytest.mark.parametrize(("test", "p_value"), [("sign", sign_test), ("anytime", anytime_test)])
     def test_p_values_are_corrected_for_all_pairs(self, test: Any, p_value: Any) -> None:
@@ -418,6 +505,10 @@ class TestStoring:
             {"recorded": [[0, 0, "g"]]},
             {"recorded": [[0, 0, "0"]]},
             {"recorded": [[0, -1, "1"]]},
+            {"order": 1},
+            {"order": [[0, 0, [[[0.0]], True]]]},
+            {"order": [[0, 0, [[[0.0, 1.0], [-1.0, 0.0]], True]]]},
+            {"max_open": 0},
         ],
         ids=str,
     )

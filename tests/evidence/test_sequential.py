@@ -25,6 +25,7 @@ from duelrank.evidence.sequential import (
     ConfidenceSequence,
     Detector,
     EValue,
+    InOrder,
     anytime_test,
 )
 
@@ -340,3 +341,51 @@ class TestLevel:
 
     def test_a_gain_is_proved(self) -> None:
         assert ever_proved(drawn(0.6, 200, 1000), lambda w, n: EValue(w, n).proves(0.05)).mean() > 0.99
+
+
+class TestInOrder:
+    @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=12), st.randoms(use_true_random=False))
+    def test_outcomes_are_those_of_the_longest_run_of_closed_lists(self, lists: Any, random: Any) -> None:
+        """Whatever the order of closing: after each step, exactly those lists are out before which none is open."""
+        order, gone, found = InOrder[int, int](), set[int](), list[int]()
+        waiting = sorted(range(len(lists)), key=lambda number: (lists[number][0], random.random()))
+        for number in range(len(lists)):
+            order.show(number)
+        for number in waiting:
+            gone.add(number)
+            if lists[number][1]:
+                order.close(number, number)
+            else:
+                order.drop(number)
+            found += list(order.ready())
+            end = next((each for each in range(len(lists)) if each not in gone), len(lists))
+            assert found == [each for each in range(end) if lists[each][1]]
+            assert order.waiting == sum(each >= end and lists[each][1] for each in gone)
+            assert order.first == (None if end == len(lists) else end)
+            assert InOrder(order.lists).lists == order.lists
+            assert InOrder(order.lists).waiting == order.waiting
+        assert len(order) == 0
+
+    def test_a_list_that_was_not_added_waits_for_none(self) -> None:
+        order = InOrder({1: None, 2: "win"})
+        order.close(0, "loss")
+        assert list(order.ready()) == ["loss"]
+        assert (order.lists, order.waiting, 0 in order) == ({1: None, 2: "win"}, 1, False)
+
+    def test_an_outcome_whose_use_fails_is_not_lost(self) -> None:
+        order = InOrder({1: "win", 2: "loss"})
+        assert next(order.ready()) == "win"  # and no more: the loop was left
+        assert (list(order.ready()), order.waiting) == (["win", "loss"], 0)
+
+    def test_a_list_that_is_closed_twice_counts_once(self) -> None:
+        order = InOrder({1: None, 2: None})
+        order.close(2, "win")
+        order.close(2, "win")
+        assert order.waiting == 1
+        order.drop(1)
+        assert (list(order.ready()), order.waiting) == (["win"], 0)
+
+    def test_false_outcomes_are_outcomes(self) -> None:
+        order = InOrder({1: None, 2: None})
+        order.close(1, 0)
+        assert list(order.ready()) == [0]

@@ -1,17 +1,20 @@
-"""Experiments with guards, with logs and with users who change: the runs that they make, and the content of their tables."""
+"""Experiments with guards, logs, users who change and repeated queries: the runs that they make, and their tables."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from duelrank import Synthetic, parse, spell
+from duelrank import RunSpec, Synthetic, parse, simulate, spell
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.datasets import Drifting
 from duelrank.experiments import Frame, load_results, reproduce, summarise
 from duelrank.experiments.kinds import Backfill, Guards
 from duelrank.experiments.pipeline import run_suite
 from duelrank.experiments.suite import load_suite, read_suite
+from duelrank.experiments.summary import view_curves
 from duelrank.experiments.tabulate import guard_table
 from duelrank.simulation import Guarded
 from duelrank.simulation.guarded import NO_GUARD
@@ -262,3 +265,58 @@ class TestDrift:
             change = parse(name, Drifting)
             assert 500 <= change.start < change.start + change.over <= suite.impressions or not change.over
             assert change.start < suite.impressions
+
+
+HEAD = "LongTail(synthetic(n_queries=6))"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("head")
+
+
+@pytest.fixture(scope="module")
+def report(folder):
+    """The suite with one recipe, with and without a memory."""
+    return reproduce("head", folder, [HEAD], "perfect", ["PDGD", "PDGD, memory"], runs=2, impressions=120, workers=1)
+
+
+class TestHead:
+    """The shipped suite on few queries that repeat."""
+
+    def test_a_recipe_with_a_memory_is_compared_with_the_same_without(self, report):
+        (table,) = report.sections[0].tables
+        plain, remembered = (row.cells[0].record for row in table.rows)
+        assert (plain["baseline"], remembered["baseline"], remembered["pairs"]) == ("", "pdgd", 2)
+        assert remembered["change"] == pytest.approx(remembered["mean"] / plain["mean"] - 1.0)
+
+    def test_reward_by_earlier_lists_is_that_of_the_drawn_queries(self, report, folder):
+        (table,) = report.sections[2].tables
+        memory = load_results(folder).where(algorithm="remember >> pdgd")
+        expected = []
+        for row in memory.rows():
+            spec = RunSpec("remember >> pdgd", HEAD, "perfect", int(row["fold"]), int(row["seed"]), 120)
+            record, seen, rewards = simulate(spec), Counter(), []
+            for index, reward in zip(record.queries.tolist(), record.online, strict=True):
+                if 4 <= seen[index] <= 7:
+                    rewards.append(reward)
+                seen[index] += 1
+            expected.append(np.mean(rewards))
+        assert [column.head for column in table.columns][:5] == ["0", "1", "2–3", "4–7", "8–15"]
+        assert table.rows[1].cells[3].record["value"] == pytest.approx(np.mean(expected))
+        assert memory["lists_by_views"][0].sum() == 120
+
+    def test_three_figures_per_data_set(self, report):
+        names = [
+            picture.name.partition("-LongTail")[0] for section in report.sections[1:] for picture in section.figures
+        ]
+        assert names == ["reward over time", "views", "held-out queries"]
+
+    def test_a_bin_that_some_runs_lack_is_left_out(self, run):
+        long, short = run(reward_by_views=[0.5, 0.6, 0.7]), run(fold=2, reward_by_views=[0.7, 0.8])
+        (curve,) = view_curves(Frame.of([long, short]))
+        assert curve.mean == pytest.approx((0.6, 0.7))
+
+    def test_rows_of_earlier_versions_are_named(self, run):
+        with pytest.raises(InvalidValue, match="no reward_by_views: they were made by an earlier version"):
+            view_curves(Frame.of([run(reward_by_views=[])]))

@@ -18,7 +18,17 @@ from duelrank.experiments.summary import published
 from duelrank.users import User
 
 SUITES = [
-    *("drift", "future-best", "future-examination", "future-exploration", "guard", "league", "quick"),
+    *(
+        "drift",
+        "future-best",
+        "future-examination",
+        "future-exploration",
+        "guard",
+        "head",
+        "head-drift",
+        "league",
+        "quick",
+    ),
     *("sigir19", "sigir19-ablation", "sigir19-exact", "sigir19-figures", "sigir19-text"),
 ]
 

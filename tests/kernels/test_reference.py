@@ -77,6 +77,11 @@ def ranker_case(draw: Any) -> tuple[Any, ...]:
     return *tables, boosts(draw, n_documents), draw(streams())
 
 
+def compared_case(draw: Any) -> tuple[Any, ...]:
+    *parts, stream = ranker_case(draw)
+    return *parts, draw(st.booleans()), stream
+
+
 def scores_case(draw: Any) -> tuple[Any, ...]:
     n_features = draw(st.integers(1, 40))
     return draw(numbers(draw(st.integers(1, 9)), n_features)), draw(numbers(draw(st.integers(1, 5)), n_features))
@@ -425,6 +430,10 @@ def raised_case(draw: Any) -> tuple[Any, ...]:
     return draw(numbers(len(documents))), model, documents, draw(streams())
 
 
+def drawn_case(draw: Any) -> tuple[Any, ...]:
+    return *remembered_boosts_case(draw), draw(st.sampled_from([0.0, 0.5, 1.0])), draw(streams())
+
+
 def remembered_count_case(draw: Any) -> tuple[Any, ...]:
     """A list with known and new documents, of which some were clicked, some seen, and some neither."""
     known, counts = remembered_case(draw)
@@ -605,6 +614,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("ranking", "add_boosts"): lambda draw: (draw(numbers(draw(st.integers(1, 3)), 4)), boosts(draw, 4)),
     ("ranking", "rankings"): ranker_case,
     ("ranking", "separate_rankings"): ranker_case,
+    ("ranking", "compared_rankings"): compared_case,
     ("ranking", "ranked_labels"): split_case,
     ("projection", "dot"): lambda draw: (draw(numbers(7)), draw(numbers(7))),
     ("projection", "norm"): lambda draw: (draw(numbers(7)),),
@@ -732,6 +742,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("remembered", "text_keys"): texts_case,
     ("remembered", "boosts"): remembered_boosts_case,
     ("remembered", "raised"): raised_case,
+    ("remembered", "drawn"): drawn_case,
     ("remembered", "count"): remembered_count_case,
     ("bandits", "kl_upper"): lambda draw: (draw(st.floats(0, 1)), draw(st.floats(1e-4, 20))),
     ("bandits", "kl_budget"): lambda draw: (draw(st.floats(1, 1e9)),),

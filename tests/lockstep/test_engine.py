@@ -105,6 +105,15 @@ def test_a_memory_without_strength_changes_nothing_and_a_run_has_the_memory_of_i
     assert not np.array_equal(plain.online, alone[remembers].online)
 
 
+def test_a_record_has_the_queries_of_its_own_fold_by_their_popularity(spec):
+    spec = replace(spec, dataset="LongTail(synthetic(n_queries=20), exponent=2)", impressions=400)
+    for record in Lockstep("double").run([spec, replace(spec, fold=2)]):
+        popularity = record.spec.dataset.fold(record.spec.fold).popularity
+        shares = np.bincount(record.queries, minlength=20) / 400
+        assert np.abs(shares - popularity / popularity.sum()).max() < 0.1
+        assert sum(record.row()["lists_by_views"]) == 400
+
+
 def test_weights_are_evaluated_as_on_the_cpu(linear_data):
     data, rng = linear_data(), np.random.default_rng(3)
     library = load([(data, 1)], NDCG, "test", np.float64)

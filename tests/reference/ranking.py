@@ -57,6 +57,18 @@ def separate_rankings(
     return np.array([sorted_rows(row[np.newaxis], permutation(stream, row.size))[0] for row in table])
 
 
+def compared_rankings(
+    weights: Floats, directions: Floats, delta: float, features: Floats, boosts: Floats, separate: bool, stream: Any
+) -> tuple[Ints, Ints]:
+    """Rank twice, from the same place of the stream."""
+    rank, parts, again = (
+        separate_rankings if separate else rankings,
+        (weights, directions, delta, features),
+        stream.copy(),
+    )
+    return rank(*parts, boosts, stream), rank(*parts, np.empty(0), again)
+
+
 def ranked_labels(weights: Floats, features: Floats, labels: Any, offsets: Ints, stream: Any) -> Any:
     """Return the labels of all documents in ranked order, query after query."""
     lists = []

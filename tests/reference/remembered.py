@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from duelrank.kernels import Floats, Ints
-from duelrank.kernels.random import below
+from duelrank.kernels.random import below, uniform
 from duelrank.kernels.remembered import HEAD
 
 _BITS = 2**64
@@ -67,6 +67,15 @@ def raised(boosts: Floats, model: Ints, documents: Ints, stream: Any) -> Floats:
     found, chosen = boosts.copy(), [row for k, row in enumerate(hardly_seen, 1) if below(stream, k) == 0]
     found[chosen[-1:]] = max(0.0, *boosts.tolist(), 0.0)
     return found
+
+
+def drawn(
+    model: Ints, rate: float, documents: Ints, strength: float, doubt: float, curious: float, stream: Any
+) -> Floats:
+    """Toss a coin for a list with boosts."""
+    found = boosts(model, rate, documents, strength, doubt)
+    raises = found.size and curious and uniform(stream) < curious
+    return raised(found, model, documents, stream) if raises else found
 
 
 def count(

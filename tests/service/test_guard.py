@@ -202,6 +202,7 @@ def test_an_alarm_serves_the_own_order_until_somebody_resumes(storage, kit, capl
             machine = service._rankers["shop"].machine
             waiting = 2000
             while (explored := await service.rank("shop", kit.request(waiting))).kind != "explored":
+                await service.feedback("shop", [kit.event(waiting)])  # later guard lists would wait for it
                 waiting += 1
             while not machine.guard.raised and machine.guard.due is None:  # no more votes once the alarm is due
                 await vote(service, kit, number, BASELINE)
@@ -544,18 +545,75 @@ def test_lists_from_before_a_resume_do_not_count(storage, kit):
     async def main():
         async with kit.running(storage) as service:
             await service.create(kit.spec(start=AGAINST, guard=ALWAYS))
+            await votes(service, kit, range(30), BASELINE)
             for number in range(100, 105):
                 await service.rank("shop", kit.request(number))
-            await votes(service, kit, range(30), BASELINE)
-            await kit.learned(service, 30)
+            await vote(service, kit, 103, BASELINE)
+            await kit.learned(service, 31)
             await settled(service, kit, 1)
+            assert service.guard("shop").waiting == 1
             await service.control("shop", "resume")
-            await votes(service, kit, range(100, 105), BASELINE)
+            assert service.guard("shop").waiting == 0
+            await votes(service, kit, (100, 101, 102, 104), BASELINE)
             await kit.learned(service, 35)
             assert service.guard("shop").losses == 0
             await votes(service, kit, range(200, 203), BASELINE)
             await kit.learned(service, 38)
             assert service.guard("shop").losses == 3
+
+    asyncio.run(main())
+    kit.verified(storage)
+
+
+def test_lists_are_counted_in_the_order_of_showing_and_wait_for_those_that_are_open(storage, kit):
+    clock, gauges = kit.clock(), []
+
+    class Watching(Observer):
+        def guard(self, name, info):
+            gauges.append(0 if info is None else info.waiting)
+
+    async def main():
+        async with kit.running(storage, clock=clock) as service:
+            service.observer = Watching()
+            await service.create(kit.spec(start=AGAINST, guard=ALWAYS, close_after=600.0))
+            await kit.learned(service, 0)
+            for number in range(3):
+                await service.rank("shop", kit.request(number))
+            await vote(service, kit, 2, LEARNED, user_id="ann")
+            clock.advance(5.0)
+            await vote(service, kit, 1, BASELINE, user_id="ann")
+            await kit.learned(service, 2)
+            info = service.guard("shop")
+            assert (info.lists, info.waiting) == (0, 2)
+            assert "2 more are closed and wait for earlier ones" in info.summary
+            await kit.until(lambda: 2 in gauges)
+            assert service.history("shop", "minute").guard.losses == [0]
+        async with kit.running(storage, clock=clock) as service:  # what waits is kept
+            assert service.guard("shop").waiting == 2
+            clock.advance(600.0)  # nobody closes the first one
+            await kit.until(lambda: service.guard("shop").waiting == 0)
+            info = service.guard("shop")
+            assert (info.lists, info.no_click, info.wins, info.losses, info.repeated) == (3, 1, 0, 1, 1)
+            assert "closed and wait" not in info.summary
+            assert service.history("shop", "minute").guard.losses[-1] == 1, "when it was counted"
+
+    asyncio.run(main())
+    kit.verified(storage)
+
+
+def test_lists_that_wait_are_limited(storage, kit):
+    """The oldest open lists are closed if there are too many, with the lists that wait for them."""
+
+    async def main():
+        async with kit.running(storage, max_open=10) as service:
+            await service.create(kit.spec(start=AGAINST, guard=ALWAYS))
+            await service.rank("shop", kit.request(100))
+            await votes(service, kit, range(9), LEARNED)
+            await kit.learned(service, 9)
+            assert (service.guard("shop").waiting, service.guard("shop").lists) == (9, 0)
+            await votes(service, kit, range(9, 12), LEARNED)
+            await kit.until(lambda: service.guard("shop").lists == 13)
+            assert (service.guard("shop").wins, service.guard("shop").no_click) == (12, 1)
 
     asyncio.run(main())
     kit.verified(storage)
@@ -733,6 +791,11 @@ def test_a_follower_reports_and_serves_the_same(postgres_url, kit):
                 await kit.until(lambda: follower._rankers["shop"].version.learned_share == 0.0)
                 for each in range(1000, 1020):
                     assert await vote(follower, kit, each, LEARNED) in (GUARD, OWN_ORDER)
+                while (await leader.rank("shop", kit.request(each := each + 1))).kind != "guard":
+                    pass
+                while await vote(follower, kit, each := each + 1, LEARNED) != GUARD:
+                    pass
+                await kit.until(lambda: follower.guard("shop").waiting == 1)
             kit.verified(one)
 
     asyncio.run(main())

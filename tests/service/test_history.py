@@ -229,7 +229,8 @@ def test_a_recorder_continues_from_its_state():
         for minute in minutes:
             recorder.begin_event(60.0 * minute, lambda: END)
             recorder.made(minute % 5, 0, 0)
-            recorder.closed(minute % 5, 3, [minute % 3], "learned", "win")
+            recorder.closed(minute % 5, 3, [minute % 3], "learned")
+            recorder.voted("win")
             recorder.count_event()
 
     one, two = Recorder(7), Recorder(0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,8 +16,20 @@ from duelrank.core.errors import StoreCorrupt, StoreLocked
 from duelrank.core.types import State
 from duelrank.evidence import GuardSpec
 from duelrank.evidence import guard as guarding
+from duelrank.evidence.guard import BASELINE as BASELINE_TEAM
+from duelrank.evidence.guard import LEARNED as LEARNED_TEAM
 from duelrank.representation import curves as knots
-from duelrank.service.definition import CLICK, Change, Definition, RankerSpec
+from duelrank.service.definition import (
+    BASELINE,
+    CLICK,
+    EXPLORED,
+    GREEDY,
+    GUARD,
+    Change,
+    Definition,
+    RankerSpec,
+    pack_teams,
+)
 from duelrank.service.log import (
     Control,
     Published,
@@ -77,6 +91,8 @@ GUARDED = [
     )
     for on_alarm, representation in (("baseline", None), ("rollback", None), ("tell", None), ("rollback", "curves"))
 ]
+
+TEAMS = pack_teams(np.array([BASELINE_TEAM, LEARNED_TEAM, -1]))
 
 # What may happen: a list (of six, so that some come twice), clicks on it by one of two users or nobody known, its end, a version,
 # a word from above, what the guard asks for.
@@ -210,9 +226,106 @@ def _stop_and_go_on(definition, taken, where):
         alone.apply(event)
     assert alone.checkpoint() == log.machine.checkpoint()
     assert all(version in alone.references or version >= alone.version - VERSION_WINDOW for version in alone._states)
+    waiting = Counter(each.version for each in alone.order.lists.values() if each is not None)
+    assert alone.references == Counter(each.version for each in alone.open.values()) + waiting
+    assert alone.needs()[1] >= set(waiting)
+    assert waiting.total() == 0 or alone.order.first in {each.number for each in alone.open.values()}
     tally = log.machine.tally
     assert tally.failed == 0
     assert tally.impressions == tally.learned + tally.skipped + tally.no_feedback + len(log.machine.open)
+
+
+def _clicked(definition, closing, votes, in_order=True):
+    """Return a log of guard lists that were all shown first, and closed in some order."""
+    log = Log(definition)
+    for number, (team, user) in enumerate(votes):
+        log.now = 1e6 + 20_000.0 * number  # so that users vote on several days
+        body = StoredImpression.of(1, list("vwx"), [0, 1, 2], GUARD, TEAMS)
+        log.add("ranked", f"i{number}", pack(msgspec.structs.replace(body, in_order=in_order)))
+        clicks = [] if team is None else [team]
+        log.add("feedback", f"e{number}", pack(StoredFeedback(f"i{number}", clicks, None, None, user)))
+    for number in closing:
+        log.now += 1.0
+        log.add("closed", f"c{number}", pack(f"i{number}"))
+    return log
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 1, None]), st.sampled_from([b"", b"user 001", b"user 002"])), max_size=30),
+    st.randoms(use_true_random=False),
+)
+def test_what_a_guard_knows_does_not_depend_on_the_order_of_closing(votes, random):
+    """Once all are closed; before that, it knows what it knew when the earlier ones were closed."""
+    definition, known = GUARDED[1], {}
+    numbers = list(range(len(votes)))
+    for closing in (numbers, random.sample(numbers, len(numbers))):
+        for end in range(len(numbers) + 1):
+            machine = _clicked(definition, closing[:end], votes).machine
+            done = sum(msgspec.structs.astuple(machine.guard.counts))
+            assert done + machine.order.waiting == end
+            assert machine.guard == known.setdefault(done, machine.guard)
+    assert machine.order.lists == {}
+
+
+def test_lists_of_early_stores_are_counted_when_they_close():
+    votes = [(0, b""), (1, b"user 001"), (1, b"user 001")]
+    old = _clicked(GUARDED[2], [2, 1], votes, in_order=False).machine
+    assert (old.guard.counts.wins, old.guard.counts.repeated) == (1, 1), "both on the day on which they were closed"
+    assert old.order.lists == {}
+    new = _clicked(GUARDED[2], [2, 1, 0], votes).machine
+    assert (new.guard.counts.wins, new.guard.counts.repeated) == (2, 0), "on the days on which they were shown"
+    # Their bodies end before the flag that later ones have.
+    body = msgspec.msgpack.encode(msgspec.msgpack.decode(pack(StoredImpression.of(1, [], [], GUARD))[2:])[:-1])
+    assert not unpack(body, StoredImpression).in_order
+
+
+def test_lists_that_learn_are_not_waited_for():
+    log = _clicked(GUARDED[2], [], [(1, b"")])
+    for kind in (EXPLORED, GREEDY, BASELINE):
+        log.add("ranked", f"k{kind}", pack(StoredImpression.of(1, list("vwx"), [0, 1, 2], kind)))
+    log.add("ranked", "last", pack(StoredImpression.of(1, list("vwx"), [0, 1, 2], GUARD, TEAMS)))
+    assert list(log.machine.order.lists) == [log.machine.open["i0"].number, log.machine.open["last"].number]
+
+
+def test_lists_are_not_waited_for_after_their_features_have_changed():
+    log = _clicked(GUARDED[2], [1], [(None, b""), (1, b"")])
+    log.step("change", 0)
+    log.add("closed", "old", pack("i0"))
+    assert (log.machine.guard.counts.wins, log.machine.guard.counts.no_click) == (1, 0)
+    assert log.machine.order.lists == {}
+
+
+def test_nothing_rolls_back_to_a_version_with_other_features_than_now():
+    log = _clicked(GUARDED[1], [1], [(None, b""), (1, b"")])
+    log.step("change", 0)
+    with patch.object(guarding, "LEVEL", 0.9):
+        log.add("closed", "first", pack("i0"))
+    assert (log.machine.guard.counts.wins, log.machine.watch.proven) == (1, None)
+
+
+def test_a_version_is_there_until_its_guard_lists_are_counted():
+    log = Log(GUARDED[1])
+    head = (list("vwx"), [0, 1, 2], GUARD, TEAMS)
+    for number in range(2):
+        log.add("ranked", f"i{number}", pack(StoredImpression.of(1, *head)))
+    log.add("feedback", "e", pack(StoredFeedback("i1", [1], None, None)))
+    log.add("closed", "c1", pack("i1"))
+    for _ in range(VERSION_WINDOW + 5):
+        log.step("published")
+    alone = Machine(log.definition, log.fetch)
+    for event in log.events:
+        alone.apply(event)
+    assert (alone.references, 1 in alone.needs()[1]) == ({1: 2}, True)
+    with patch.object(guarding, "LEVEL", 0.9):
+        event = Event(10_000, "shop", "closed", "c0", 1e6, pack("i0"))
+        failing = patch.object(alone, "state_of", side_effect=StoreLocked("busy"))
+        with failing, pytest.raises(StoreLocked):
+            alone.apply(event)
+        alone.apply(event)
+    assert alone.guard.counts.wins == 1
+    assert alone.guard.counts.no_click == 1
+    assert alone.watch.proven[0] == 1
+    assert not alone.references
 
 
 def test_after_a_failure_of_the_store_the_event_can_be_applied_again():

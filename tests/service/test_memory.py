@@ -284,6 +284,34 @@ class TestRemembering:
         assert counted == now.learned == frozen
         kit.verified(storage)
 
+    def test_a_shadow_remembers_and_greedy_lists_do_not_count(self, storage, kit):
+        async def life(service):
+            await visit(service, kit, range(10))
+            found = await settled(kit, service, 10)
+            shown = await service.rank("shop", same(100, explain=True))
+            await service.change("shop", Change(mode="learn", exploration=0.0))
+            await visit(service, kit, range(10, 15))
+            return found, shown, await settled(kit, service, 15)
+
+        found, shown, greedy = lived(storage, kit, life, mode="shadow")
+        assert shown.ids[:4] == ["d0", "d1", "d2", "d3"], "the order of the request"
+        assert shown.ranking[3].memory > 0
+        assert found.remembered[0].lists == greedy.remembered[0].lists == 10
+        kit.verified(storage)
+
+    def test_a_ranker_of_the_same_name_begins_without_it(self, storage, kit):
+        async def life(service):
+            await visit(service, kit, range(10))
+            await settled(kit, service, 10)
+            await service.delete("shop")
+            await service.create(kit.spec(algorithm=RECIPE))
+            assert service.memory("shop").queries == 0
+            await visit(service, kit, range(3), "blue shoes")
+            return [each.query for each in (await settled(kit, service, 3)).remembered]
+
+        assert lived(storage, kit, life) == ["blue shoes"]
+        kit.verified(storage)
+
     def test_logs_of_another_system_fill_it(self, storage, kit):
         async def life(service):
             lists = [replace_query(logged(kit, number), "Red Shoes") for number in range(10)]
@@ -311,6 +339,40 @@ def replace_query(one, query, **others):
     from msgspec.structs import replace
 
     return replace(one, query=query, **others)
+
+
+class TestPinned:
+    def test_those_of_the_most_views_with_enough_clicks(self, storage, kit):
+        async def life(service):
+            await visit(service, kit, range(10), "often")
+            await visit(service, kit, range(10, 16), "seldom")
+            await visit(service, kit, range(16, 18), "nothing", wanted="")
+            await settled(kit, service, 18)
+            asked = ({"evidence": 1.0}, {"evidence": 7.0}, {"evidence": 99.0}, {"evidence": 0.0, "queries": 1})
+            return [service.pinned("shop", **each) for each in asked]
+
+        several, enough, none, one = lived(storage, kit, life)
+        assert [(each.query, [document.id for document in each.documents]) for each in several] == [
+            ("often", ["d3"]),
+            ("seldom", ["d3"]),
+        ]
+        assert [each.query for each in enough] == ["often"]
+        assert none == []
+        assert one == several[:1]
+        assert several[0].documents[0].boost > 0
+
+    def test_a_memory_without_an_effect_pins_nothing(self, storage, kit):
+        async def main():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec(algorithm="remember(strength=0) >> wmgd-dsp"))
+                await visit(service, kit, range(10))
+                found = await settled(kit, service, 10)
+                shown = await service.rank("shop", same(100, explain=True))
+                return found.remembered[0], shown, service.pinned("shop", evidence=0.0)
+
+        query, shown, pinned = asyncio.run(main())
+        assert (query.lists, query.effect, pinned) == (10, 0.0, [])
+        assert {each.memory for each in shown.ranking} == {None}
 
 
 class TestForgetting:

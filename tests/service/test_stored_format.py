@@ -62,7 +62,8 @@ def read_everything(service, expected) -> None:
         assert without_words(msgspec.to_builtins(info)) == ranker["info"] | later | newer
         if ranker["guard"] is not None:
             found = without_words(msgspec.to_builtins(service.guard(name)))
-            assert found == ranker["guard"] | later | {"phase": "alarm" if found["state"] == "alarm" else "climbing"}
+            phase = "alarm" if found["state"] == "alarm" else "climbing"
+            assert found == ranker["guard"] | later | {"phase": phase, "waiting": 0}
         history = without_words(msgspec.to_builtins(service.history(name, "day")))
         assert history == without_words(ranker["history"]) | {"deviations": {}}
         assert service.model(name).weights.tolist() == ranker["model"]

@@ -30,7 +30,7 @@ from duelrank.exploration import Exploration, UniformSphere
 from duelrank.inference import Inference, MeanWinner
 from duelrank.kernels.exploration import unit_directions
 from duelrank.kernels.inference import last_click
-from duelrank.kernels.ranking import rankings, separate_rankings
+from duelrank.kernels.ranking import compared_rankings, rankings, separate_rankings
 from duelrank.multileaving import Multileaver, Probabilistic
 from duelrank.updates import Step, Update
 
@@ -95,12 +95,14 @@ class DuelingBandit(Algorithm):
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Draw directions, rank with each candidate, and merge."""
         directions = self.exploration.directions(state.of("exploration"), query, stream)
-        ties = stream.copy()
-        ranked = self._rankings(state, directions, query, stream)
-        ranking, evidence = self.multileaver.leave(ranked, length, stream)
         if query.boosts.size and self.multileaver.judges_any_list:
-            alone = self._rankings(state, directions, query.with_boosts(NO_BOOSTS), ties)
+            parts = (state.weights, directions, self.delta, query.features, query.boosts)
+            ranked, alone = compared_rankings(*parts, self.ties == "separate", stream)
+            ranking, _ = self.multileaver.leave(ranked, length, stream)
             evidence = self.multileaver.evidence(alone, ranking)
+        else:
+            ranked = self._rankings(state, directions, query, stream)
+            ranking, evidence = self.multileaver.leave(ranked, length, stream)
         return Impression(query, ranking, {"directions": directions, **evidence})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:

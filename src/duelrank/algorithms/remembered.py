@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.algorithms.dbgd import DBGD
-from duelrank.algorithms.dueling_bandit import DuelingBandit
-from duelrank.algorithms.pairrank import PairRank
 from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.represented import Represented
 from duelrank.algorithms.thompson_pairs import ThompsonPairs
@@ -38,7 +36,6 @@ from duelrank.core.types import (
 )
 from duelrank.kernels import remembered as kernel
 from duelrank.kernels.elementary import power
-from duelrank.kernels.random import uniform
 from duelrank.projection import DependentClick, Examination
 from duelrank.representation import Representation
 
@@ -68,7 +65,13 @@ class Remembrance(NamedTuple):
             return cls(model, np.empty((2, 0)))
         n = int(model[0])
         names = json.loads(model[1 + 3 * n :].tobytes()) if model.size > 1 + 3 * n else ()
-        return cls(model[1 : 1 + n], model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n), names)
+        return cls(model[1 : 1 + n], cls.counts_in(model), names)
+
+    @staticmethod
+    def counts_in(model: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the clicks and views in a packed form that is not empty."""
+        n = int(model[0])
+        return model[1 + n : 1 + 3 * n].view(np.float64).reshape(2, n)
 
     def without(self, key: int) -> Remembrance:
         """Return the documents without the one with this key."""
@@ -141,9 +144,6 @@ class Remember(Part):
     half_life
         Number of lists of a query after which its clicks and views count half, for tastes and documents that change; None: they
         count forever.
-    explained
-        Share of a boost that counts as known when pairs of documents teach the weights: at 1 the weights learn only what the memory
-        does not explain, at 0 they learn as if there were no memory.
     curious
         Share of the lists of known queries in which one document that was hardly seen yet, chosen at random, gets the largest boost
         of the list, so that a new document that is better than all known ones is found.
@@ -175,7 +175,6 @@ class Remember(Part):
     strength: Annotated[float, Between(0.0, 1e6, tuned=(0.3, 30.0), log=True)] = 5.0
     doubt: Annotated[float, Between(1e-6, 1e6, tuned=(0.1, 30.0), log=True)] = 2.0
     half_life: Annotated[float, Between(1.0, 1e12, tuned=(10.0, 1e4), log=True)] | None = None
-    explained: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.75
     curious: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 0.2))] = 0.05
     examination: Examination = _USERS
     queries: Annotated[int, Between(1, 10_000_000)] = 10_000
@@ -208,17 +207,23 @@ class Remember(Part):
 
     def boosts(self, memory: Memory, query: Query) -> Boosts:
         """Return the boosts of the documents of a query; empty if nothing is known about it."""
-        if not query.id or self.strength == 0.0:
-            return NO_BOOSTS
-        model, _ = self.table.read(memory, query.id)
+        model = self.model(memory, query.id)
         return self.boosts_of(model, click_rate(memory), keys_of(query)) if model.size else NO_BOOSTS
 
-    def boosts_of(self, model: NDArray[np.int64], rate: float, documents: NDArray[np.int64]) -> Boosts:
+    def model(self, memory: Memory, query: str) -> NDArray[np.int64]:
+        """Return the packed form of a query; empty if nothing is known about it, or if that has no effect."""
+        return self.table.read(memory, query)[0] if query and self.strength > 0.0 else _NOTHING
+
+    def boosts_of(
+        self, model: NDArray[np.int64], rate: float, documents: NDArray[np.int64], stream: Stream | None = None
+    ) -> Boosts:
         """Return the boosts of documents, given by their keys, from the packed form of a query; empty if all are 0.
 
+        With a stream they are those of a list that explores: in a share of the lists, one document that was hardly seen is raised.
         They are rounded to single precision, in which a service stores them.
         """
-        found: Boosts = kernel.boosts(model, rate, documents, self.strength, self.doubt)
+        parts = (model, rate, documents, self.strength, self.doubt)
+        found: Boosts = kernel.boosts(*parts) if stream is None else kernel.drawn(*parts, self.curious, stream)
         if not found.size:
             return NO_BOOSTS
         found.flags.writeable = False
@@ -226,11 +231,12 @@ class Remember(Part):
 
     def remembered(self, memory: Memory, query: str) -> list[RememberedDocument]:
         """Return the documents that are remembered for a query, those with the largest boosts first."""
-        model, _ = self.table.read(memory, query)
-        if not model.size:
-            return []
+        return self.documents_of(self.table.read(memory, query)[0], click_rate(memory))
+
+    def documents_of(self, model: NDArray[np.int64], rate: float) -> list[RememberedDocument]:
+        """Return the documents in the packed form of a query, those with the largest boosts first."""
         known = Remembrance.unpacked(model)
-        boosts = self.boosts_of(model, click_rate(memory), known.keys)
+        boosts = self.boosts_of(model, rate, known.keys) if model.size else NO_BOOSTS
         columns = (
             known.names[1:] if known.names else known.keys.tolist(),
             *known.counts.tolist(),
@@ -240,13 +246,9 @@ class Remember(Part):
         return sorted(documents, key=lambda each: -each.boost)
 
     def drawn(self, memory: Memory, query: Query, stream: Stream) -> Boosts:
-        """Return the boosts of a list that explores: in a share of the lists, one document that was hardly seen is raised."""
-        found = self.boosts(memory, query)
-        if found.size and self.curious > 0.0 and uniform(stream) < self.curious:
-            model, _ = self.table.read(memory, query.id)
-            found = kernel.raised(found, model, keys_of(query), stream)
-            found.flags.writeable = False
-        return found
+        """Return the boosts of a list that explores."""
+        model = self.model(memory, query.id)
+        return self.boosts_of(model, click_rate(memory), keys_of(query), stream) if model.size else NO_BOOSTS
 
     def count(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
         """Return the memory after a list."""
@@ -363,12 +365,6 @@ class Remembered(Algorithm):
         return f"{spell(self.remember)} >> {spell(self.base)}"
 
     @property
-    def inert_fields(self) -> frozenset[str]:  # type: ignore[override]  # of this recipe
-        """The share of known boosts, if the base compares or fits documents without boosts."""
-        without = isinstance(self.base, (DuelingBandit, Projected, PairRank))
-        return frozenset({"remember.explained"}) if without else frozenset()
-
-    @property
     def linear(self) -> bool:  # type: ignore[override]  # of this recipe
         """Whether the base is linear."""
         return self.base.linear
@@ -413,15 +409,6 @@ class Remembered(Algorithm):
         kept = {name: array for name, array in memory["remember"].items() if name != "examination"}
         return replaced({"remember": kept}, "base", base)
 
-    def _explained(self, impression: Impression) -> Impression:
-        """Return an impression with the share of its boosts that the base counts as known."""
-        query = impression.query
-        if not query.boosts.size or self.remember.explained == 1.0:
-            return impression
-        boosts = self.remember.explained * query.boosts
-        boosts.flags.writeable = False
-        return Impression(query.with_boosts(boosts), impression.ranking, impression.trace)
-
     def recalled(self, state: State, query: Query) -> Query:
         """Return a query with the boosts that are remembered; one that has boosts keeps them."""
         return (
@@ -446,7 +433,7 @@ class Remembered(Algorithm):
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
         """Return the gradient of the base, and the memory after counting the list."""
-        gradient, learned = self.base.gradient(state.of("base"), self._explained(impression), feedback, stream)
+        gradient, learned = self.base.gradient(state.of("base"), impression, feedback, stream)
         counted = self.remember.count(state.of("remember").memory, impression, feedback)
         return gradient, replaced(replaced(state.memory, "base", learned), "remember", counted)
 
@@ -457,13 +444,30 @@ class Remembered(Algorithm):
 
     def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
         """Return the components of the step of the base."""
-        return self.base.explain_step(state.of("base"), self._explained(impression), feedback, stream)
+        return self.base.explain_step(state.of("base"), impression, feedback, stream)
 
 
 def memory_of(algorithm: Algorithm) -> Remember | None:
     """Return the memory of queries of a recipe; None if it has none."""
     base = algorithm.base if isinstance(algorithm, Represented) else algorithm
     return base.remember if isinstance(base, Remembered) else None
+
+
+def base_of(algorithm: Algorithm) -> Algorithm | None:
+    """Return the recipe that one is compared with: the same without its projection or its memory; None if it has neither.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> from duelrank.algorithms.remembered import base_of
+    >>> base_of(parse("query-scaled >> remember >> pdgd"))
+    Represented(base=PDGD(), representation=QueryScaled())
+    """
+    if isinstance(algorithm, Projected):
+        return algorithm.base
+    if isinstance(algorithm, Represented) and isinstance(algorithm.base, Remembered):
+        return replace(algorithm, base=algorithm.base.base)
+    return algorithm.base if isinstance(algorithm, Remembered) else None
 
 
 def counted(algorithm: Algorithm, state: State, query: Query, ranking: Ranking, feedback: Feedback) -> State:

@@ -13,7 +13,6 @@ from duelrank.cli.rankers import NameArgument, write_json
 from duelrank.core.registry import counted
 
 if TYPE_CHECKING:
-    from duelrank.client import Client
     from duelrank.service.http.schema import MemoryInfo, RememberedQuery
 
 #: Number of documents of a query in an overview of several queries.
@@ -91,8 +90,12 @@ def forget(
     if sum(each is not None for each in (query, query_key, document)) + everything != 1:
         raise InvalidValue("name what to forget with one of --query, --query-key, --document and --everything")
     with connect(url, api_key) as client:
+        asked = query is not None or query_key is not None
+        if asked and not client.memory(name, query, query_key).remembered:
+            print_note(f"{name} does not know this query")
+            return
         client.forget(name, query, query_key, document, everything)
-        print_note(f"forgotten; {_size(client, name)}")
+        print_note(f"forgotten; {counted(client.memory(name, limit=1).queries, 'query')} left in the memory of {name}")
 
 
 def _check(export: str | None, output: Path | None, query: str | None, query_key: str | None, json: bool) -> None:
@@ -116,10 +119,6 @@ def _write(content: bytes, output: Path | None) -> None:
         write_bytes(output, content)
 
 
-def _size(client: Client, name: str) -> str:
-    return f"{counted(client.memory(name, limit=1).queries, 'query')} left in the memory of {name}"
-
-
 def _print(found: MemoryInfo, one: bool) -> None:
     """Print a table; of an overview, the best documents of each query."""
     from rich.table import Table
@@ -136,7 +135,7 @@ def _print(found: MemoryInfo, one: bool) -> None:
         table.add_section()
     out().print(table)
     documents = counted(found.documents, "document")
-    size = f"{counted(found.queries, 'query')}, {documents}, {found.bytes / 1e6:,.3g} MB"
+    size = f"{counted(found.queries, 'query')}, {documents}, {counted(found.bytes, 'byte')}"
     out().print(Text(f"{size}; {found.clicks_per_view:.3g} clicks per view over all queries"))
 
 

@@ -17,8 +17,8 @@ def reproduce(
         str,
         typer.Argument(
             help="Suite to run: quick, sigir19, sigir19-exact, sigir19-text, sigir19-figures, sigir19-ablation, league,"
-            " future-examination, future-exploration, future-best, future-features, rivals, guard, backfill, drift, or the path of"
-            " a suite file, such as my-suite.toml."
+            " future-examination, future-exploration, future-best, future-features, rivals, guard, backfill, drift, head,"
+            " head-drift, or the path of a suite file, such as my-suite.toml."
         ),
     ],
     datasets: Annotated[

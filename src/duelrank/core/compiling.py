@@ -3,7 +3,8 @@
 Importing a kernel costs nothing: numba itself is imported by the first call of the first kernel. Compiled code is cached
 in the folder "kernels" of `home`, or in the folder that ``NUMBA_CACHE_DIR`` names. Each combination of our sources, numba's
 version and Python's version has its own subfolder, because numba does not notice a change in a kernel that another file calls.
-With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python: a debugger can step through them, and nothing is compiled.
+With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python: a debugger can step through them, nothing is compiled, and numba is not
+imported.
 """
 
 from __future__ import annotations
@@ -101,9 +102,7 @@ class Intrinsic(Kernel[P, R]):
         """The intrinsic function of numba that other kernels call."""
         if self._callee is None:
             typed = self._options["typed"]
-            self._callee = (
-                _plain(self._function) if _numba().config.DISABLE_JIT else _numba().extending.intrinsic(typed)
-            )
+            self._callee = _plain(self._function) if _not_compiled() else _numba().extending.intrinsic(typed)
         return self._callee
 
 
@@ -125,9 +124,9 @@ def kernel(function: Callable[P, R] | None = None, /, **options: Any) -> Any:
 
 def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str, Any]) -> Any:
     """Return numba's dispatcher, with a cache in our folder, or without a cache if the folder is not writable."""
-    numba = _numba()
-    if numba.config.DISABLE_JIT:
+    if _not_compiled():
         return _plain(function)
+    numba = _numba()
     folder, before = kernel_folder(), numba.config.CACHE_DIR
     if folder is None:
         return numba.njit(**options)(function)
@@ -146,6 +145,10 @@ def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str,
     name = f"{function.__module__}.{function.__qualname__}.lock"
     dispatcher.compile = _one_at_a_time(dispatcher.compile, folder / subfolder / name)
     return dispatcher
+
+
+def _not_compiled() -> bool:
+    return os.environ.get("NUMBA_DISABLE_JIT") == "1" or bool(_numba().config.DISABLE_JIT)
 
 
 def _plain(function: Callable[..., Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from duelrank.evidence.guard import Alarm, Guard, GuardCounts, GuardSpec, Voters
 from duelrank.evidence.interleaving import Comparison, Result, Shown
-from duelrank.evidence.sequential import ConfidenceSequence, Detector, EValue, anytime_test
+from duelrank.evidence.sequential import ConfidenceSequence, Detector, EValue, InOrder, anytime_test
 
 __all__ = [
     "Alarm",
@@ -13,6 +13,7 @@ __all__ = [
     "Guard",
     "GuardCounts",
     "GuardSpec",
+    "InOrder",
     "Result",
     "Shown",
     "Voters",

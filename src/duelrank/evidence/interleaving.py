@@ -18,7 +18,7 @@ from duelrank.core.statistics import holm, mean_test, sign_test
 from duelrank.core.types import Impression, Query, Rankings
 from duelrank.core.validation import explained, whole_number
 from duelrank.drawing import WinRate
-from duelrank.evidence.sequential import ConfidenceSequence, anytime_test, check_level
+from duelrank.evidence.sequential import ConfidenceSequence, InOrder, anytime_test, check_level
 from duelrank.multileaving import Multileaver
 
 if TYPE_CHECKING:
@@ -30,8 +30,11 @@ Document: TypeAlias = str | int
 Counts: TypeAlias = NDArray[np.int64]
 SignificanceTest: TypeAlias = Literal["anytime", "sign", "credit"]
 
-#: Version of the stored form of a comparison.
-FORMAT = 3
+#: Version of the stored form of a comparison. Format 3 counted lists in the order of recording, so it has no `order`.
+FORMAT = 4
+
+_List: TypeAlias = tuple[int, int]  # seed and number
+_Counted: TypeAlias = tuple[NDArray[np.float64], bool]  # preferences, and whether there was a click
 
 _BLOCK = 1024  # lists per block of flags
 _LEVEL = 0.05
@@ -183,6 +186,8 @@ class Result:
         impressions that was fixed in advance; "credit" tests the mean difference in credit.
     history
         Wins at earlier times and now.
+    waiting
+        Number of recorded lists that are not counted yet, because a list that was shown earlier is not recorded.
 
     Examples
     --------
@@ -204,6 +209,7 @@ class Result:
     p_values: NDArray[np.float64]
     test: SignificanceTest = "sign"
     history: WinHistory = field(default_factory=WinHistory)
+    waiting: int = 0
 
     @property
     def losses(self) -> Counts:
@@ -299,7 +305,8 @@ class Result:
         for row, head in enumerate(heads):
             lines.append([head, *(self._cell(row, column) for column in range(len(heads)))])
         note = _ANYTIME_NOTE if self.test == "anytime" else _NOTE
-        note = f"{counted(self.impressions, 'impression')}, {self.clicked:,} with a click. {note}"
+        waiting = f" {self.waiting:,} more wait for lists that were shown earlier." if self.waiting else ""
+        note = f"{counted(self.impressions, 'impression')}, {self.clicked:,} with a click.{waiting} {note}"
         return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + f"\n\n{note}"
 
     def _cell(self, row: int, column: int) -> str:
@@ -318,8 +325,11 @@ class Result:
 class Comparison:
     """An online comparison of rankers: `show` merges their rankings for a query, `record` counts the clicks on the list.
 
-    It stores only counts, a history of the wins, and one bit per list. Lists may be recorded late, in any order or
-    never; each list counts once, even if its clicks arrive several times.
+    Lists may be recorded late, in any order or never; each list counts once, even if its clicks arrive several times. Lists are
+    counted in the order in which they were shown, each when all before it are recorded: otherwise, a ranker whose wins are recorded
+    sooner than its losses would seem to be better. A list for which no clicks will come can be given up with `expire`.
+
+    It stores counts, a history of the wins, one bit per list, and what is not counted yet.
 
     Rankers may return different documents and different numbers of them. A ranker contributes only its own documents; when it has
     none left, the others fill the list. A ranker never gets credit for a click on a document that it did not return.
@@ -334,6 +344,8 @@ class Comparison:
         Random seed; the same seed and the same calls give the same lists. Parallel processes must use different seeds.
     length
         Maximum number of documents to show.
+    max_open
+        Maximum number of lists that are not counted yet; beyond it, the earliest is given up.
 
     Examples
     --------
@@ -352,6 +364,7 @@ class Comparison:
         multileaver: Multileaver | str = "TeamDraft()",
         seed: int = 0,
         length: int = 10,
+        max_open: int = 10_000,
     ) -> None:
         self.rankers = _checked_names(rankers)
         part = parse(multileaver, Multileaver) if isinstance(multileaver, str) else multileaver
@@ -362,10 +375,12 @@ class Comparison:
         stream(seed, "show")  # raises an error for an invalid seed
         self.seed = seed
         self.length = whole_number("the length of a list", length)
+        self.max_open = whole_number("max_open", max_open)
         self.shown = 0  # number of lists made so far, which is the number of the next list
         self._tally = _Tally.empty(len(self.rankers))
         self._history = WinHistory()
         self._recorded = _RecordedLists()
+        self._order = InOrder[_List, _Counted]()
 
     def __repr__(self) -> str:
         return f"Comparison({list(self.rankers)}, {repr(self.multileaver)!r}, seed={self.seed}, length={self.length})"
@@ -375,14 +390,18 @@ class Comparison:
         given = self._checked_rankings(rankings)
         impression, documents = self._make(given, self.seed, self.shown)
         shown = Shown(tuple(documents[i] for i in impression.ranking), given, self.seed, self.shown)
+        if (key := (self.seed, self.shown)) not in self._recorded:  # it is if this was restored from an earlier copy
+            self._order.show(key)
         self.shown += 1
+        self._count()
         return shown
 
     def record(self, shown: Shown, clicks: Iterable[Document]) -> bool:
-        """Count the clicks on a shown list; ``clicks`` are the clicked documents, in any order.
+        """Note the clicks on a shown list; ``clicks`` are the clicked documents, in any order.
 
-        Returns whether the list was counted. A list counts once, with the clicks that arrive first: record it when the user has
-        left. A message that the network delivers twice therefore does no harm.
+        Returns whether the list counts, now or when all lists before it are recorded. A list counts once, with the clicks that
+        arrive first: record it when the user has left. A message that the network delivers twice therefore does no harm. A list
+        that was given up does not count. Record a list in the comparison that showed it: another one counts it at once.
         """
         clicked = set(_checked_documents(clicks, "clicks"))
         number = whole_number("the number of a shown list", shown.number, 0)
@@ -393,12 +412,37 @@ class Comparison:
             listed = ", ".join(map(repr, shown.documents))
             raise InvalidValue(f"{', '.join(missing)} cannot have been clicked: this list has {listed}")
         gains = np.array([document in clicked for document in shown.documents], np.float64)
-        if not self._recorded.add(shown.seed, number):
+        key, own = (shown.seed, number), shown.seed == self.seed and number < self.shown
+        if (own and key not in self._order) or not self._recorded.add(*key):  # given up, or recorded
             return False
         draws = stream(shown.seed, "record", number)
-        self._tally.add(self.multileaver.preferences(impression, gains, draws), bool(clicked))
-        self._history.add(self._tally.impressions, self._tally.wins)
+        self._order.close(key, (self.multileaver.preferences(impression, gains, draws), bool(clicked)))
+        self._count()
         return True
+
+    def expire(self, before: int | None = None) -> None:
+        """Give up lists whose clicks will not come, so that no list waits for them.
+
+        Parameters
+        ----------
+        before
+            Give up the unrecorded lists before this number, such as the value that `shown` had half an hour ago; by default all.
+        """
+        end = self.shown if before is None else whole_number("before", before, 0, self.shown)
+        for key, waiting in self._order.lists.items():
+            if waiting is None and (before is None or (key[0] == self.seed and key[1] < end)):
+                self._order.drop(key)
+        self._count()
+
+    def _count(self) -> None:
+        """Count the lists whose turn has come; give up the earliest if too many are open."""
+        while True:
+            for preferences, clicked in self._order.ready():
+                self._tally.add(preferences, clicked)
+                self._history.add(self._tally.impressions, self._tally.wins)
+            if len(self._order) <= self.max_open or (first := self._order.first) is None:
+                return
+            self._order.drop(first)
 
     def result(self, test: SignificanceTest = "sign") -> Result:
         """Return the preferences between the rankers so far.
@@ -425,14 +469,14 @@ class Comparison:
             p_values[i, j] = p_values[j, i] = p
         credit = tally.leads / max(tally.impressions, 1)
         history = self._history.until(tally.impressions, tally.wins)
-        return Result(
-            self.rankers, tally.impressions, tally.clicked, tally.wins.copy(), credit, p_values, test, history
-        )
+        counts = (tally.impressions, tally.clicked, tally.wins.copy())
+        return Result(self.rankers, *counts, credit, p_values, test, history, self._order.waiting)
 
     def merge(self, other: Comparison) -> None:
         """Add the counts of another comparison with the same settings, such as that of another process.
 
-        The histories are joined as if both comparisons had begun and ended at the same time.
+        The histories are joined as if both comparisons had begun and ended at the same time; the other's lists that are not counted
+        yet come after the own ones.
         """
         mine, theirs = ((each.rankers, each.multileaver, each.length) for each in (self, other))
         if mine != theirs:
@@ -442,32 +486,53 @@ class Comparison:
             *(each._history.until(each._tally.impressions, each._tally.wins) for each in (self, other))
         )
         self._tally.merge(other._tally)
+        lists = {**self._order.lists, **other._order.lists}
+        self._order = InOrder({key: each for key, each in lists.items() if each or key not in self._recorded})
+        self._count()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON-compatible values, from which `from_dict` continues exactly."""
         head = {"format": FORMAT, "rankers": list(self.rankers), "multileaver": repr(self.multileaver)}
-        counters = {"seed": self.seed, "length": self.length, "shown": self.shown}
+        counters = {"seed": self.seed, "length": self.length, "shown": self.shown, "max_open": self.max_open}
         counts = {"tally": self._tally.to_dict(), "history": self._history.to_dict()}
-        return {**head, **counters, **counts, "recorded": self._recorded.to_list()}
+        order = [[*key, each and [each[0].tolist(), each[1]]] for key, each in self._order.lists.items()]
+        return {**head, **counters, **counts, "recorded": self._recorded.to_list(), "order": order}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
         """Restore a comparison from the values of `to_dict`."""
         try:
-            if data["format"] != FORMAT:
+            if data["format"] not in (3, FORMAT):
                 raise InvalidValue("this comparison was stored by another version of duelrank")
-            comparison = cls(data["rankers"], data["multileaver"], data["seed"], data["length"])
+            rest = (data["max_open"],) if "max_open" in data else ()
+            comparison = cls(data["rankers"], data["multileaver"], data["seed"], data["length"], *rest)
             n = len(comparison.rankers)
             comparison.shown = whole_number("the number of lists", data["shown"], 0)
             comparison._tally = _Tally.from_dict(data["tally"], n)
             comparison._history = WinHistory.from_dict(data["history"], n)
             comparison._recorded = _RecordedLists.from_list(data["recorded"])
+            comparison._order = InOrder(comparison._read_order(data.get("order")))
         except DuelrankError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise InvalidValue(f"this is not a stored comparison: {error!r}") from None
         comparison._history.check_end(comparison._tally.impressions, comparison._tally.wins)
         return comparison
+
+    def _read_order(self, stored: list[list[Any]] | None) -> dict[_List, _Counted | None]:
+        """Return the lists that are not counted yet; without them, as in format 3, those that were shown and not recorded."""
+        if stored is None:
+            shown = ((self.seed, number) for number in range(max(0, self.shown - self.max_open), self.shown))
+            return {key: None for key in shown if key not in self._recorded}
+        n, found = len(self.rankers), dict[_List, _Counted | None]()
+        for seed, number, each in stored:
+            key = whole_number("a seed", seed, 0), whole_number("the number of a list", number, 0)
+            found[key] = None if each is None else (_table(each[0], n, "preferences").astype(np.float64), bool(each[1]))
+            if (each is None) == (key in self._recorded):
+                raise InvalidValue(
+                    "a list of a stored comparison must be recorded if it has preferences, and only then"
+                )
+        return found
 
     def _checked_rankings(self, rankings: Mapping[str, Sequence[Document]]) -> dict[str, tuple[Document, ...]]:
         for name in rankings:
@@ -570,13 +635,18 @@ class _Tally:
         tally = cls.empty(n)
         for name, zero in vars(tally).items():
             if isinstance(zero, np.ndarray):
-                table = np.array(data[name])
-                if table.shape != (n, n) or table.dtype.kind not in "iuf" or not np.isfinite(table).all():
-                    raise InvalidValue(f"a stored comparison of {n} rankers must have an {n} × {n} table of {name}")
-                setattr(tally, name, table.astype(zero.dtype))
+                setattr(tally, name, _table(data[name], n, name).astype(zero.dtype))
             else:
                 setattr(tally, name, whole_number(f"the number of {name}", data[name], 0))
         return tally
+
+
+def _table(data: Any, n: int, name: str) -> NDArray[Any]:
+    """Return a stored table of numbers for pairs of rankers."""
+    table = np.array(data)
+    if table.shape != (n, n) or table.dtype.kind not in "iuf" or not np.isfinite(table).all():
+        raise InvalidValue(f"a stored comparison of {n} rankers must have an {n} × {n} table of {name}")
+    return table
 
 
 @dataclass
@@ -584,6 +654,10 @@ class _RecordedLists:
     """The set of recorded lists by seed and number, with one bit per list in sparse blocks."""
 
     blocks: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __contains__(self, key: _List) -> bool:
+        seed, number = key
+        return bool(self.blocks.get((seed, number // _BLOCK), 0) >> number % _BLOCK & 1)
 
     def add(self, seed: int, number: int) -> bool:
         """Add a list; return whether it is new."""

@@ -11,14 +11,18 @@ Shin, Ramdas and Rinaldo, "E-detectors: a nonparametric framework for sequential
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Self
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
 from duelrank.core.errors import InvalidValue
 from duelrank.core.statistics import log_beta
 from duelrank.kernels.elementary import exp, log, log1p, log_gamma
+
+Key = TypeVar("Key", bound=Hashable)
+T = TypeVar("T")
 
 #: Win rates that the detector looks for, scaled down by the margin.
 ALTERNATIVES = (0.30, 0.40, 0.45, 0.475, 0.49)
@@ -260,6 +264,81 @@ class Detector(Value, frozen=True):
     def reset(self) -> Detector:
         """Return the detector without evidence."""
         return Detector(self.false_alarm_every, self.margin)
+
+
+class InOrder(Generic[Key, T]):
+    """Returns the outcomes of lists in the order in which the lists were shown, each when all lists before it are closed.
+
+    The sequential tests need this order. In the order of closing, an outcome could depend on how long a list stays open: where won
+    lists close earlier than lost ones, wins would be counted first, and gain would be proved without any.
+
+    Parameters
+    ----------
+    lists
+        Outcomes in the order of showing, None for a list that is open: `lists` of another one.
+
+    Examples
+    --------
+    >>> from duelrank.evidence import InOrder
+    >>> order = InOrder()
+    >>> for list_number in (1, 2, 3):
+    ...     order.show(list_number)
+    >>> order.close(2, "win")
+    >>> list(order.ready()), order.waiting
+    ([], 1)
+    >>> order.close(1, "loss")
+    >>> list(order.ready()), order.waiting, len(order)
+    (['loss', 'win'], 0, 1)
+    """
+
+    def __init__(self, lists: Mapping[Key, T | None] | None = None) -> None:
+        self._lists = OrderedDict[Key, T | None](lists or {})  # not a dict: that needs long to find its first key
+        #: Number of closed lists that wait for an earlier one.
+        self.waiting = sum(outcome is not None for outcome in self._lists.values())
+
+    def __len__(self) -> int:
+        return len(self._lists)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._lists
+
+    @property
+    def lists(self) -> dict[Key, T | None]:
+        """Outcomes in the order of showing, None for a list that is open."""
+        return dict(self._lists)
+
+    @property
+    def first(self) -> Key | None:
+        """The earliest list, None if there is none."""
+        return next(iter(self._lists), None)
+
+    def show(self, key: Key) -> None:
+        """Add a list; those that are added later wait for it."""
+        self._lists[key] = None
+
+    def close(self, key: Key, outcome: T) -> None:
+        """Note the outcome of a list. One that was not added, or was dropped, is ready at once."""
+        known = key in self._lists
+        self.waiting += self._lists.get(key) is None
+        self._lists[key] = outcome
+        if not known:
+            self._lists.move_to_end(key, last=False)
+
+    def drop(self, key: Key) -> None:
+        """Remove a list, whose outcome does not count; no list waits for it any more."""
+        self.waiting -= self._lists.pop(key, None) is not None
+
+    def ready(self) -> Iterator[T]:
+        """Remove and return the outcomes whose turn has come.
+
+        An outcome is removed when the next one is asked for, so it is not lost if its use raises an error.
+        """
+        while self._lists:
+            key, outcome = next(iter(self._lists.items()))
+            if outcome is None:
+                return
+            yield outcome
+            self.drop(key)
 
 
 def anytime_test(wins: int, losses: int) -> float:

@@ -27,13 +27,15 @@ from duelrank.experiments.summary import (
     check_comparable,
     mean_curves,
     summarise,
+    view_bins,
+    view_curves,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CurveColumn = Literal["offline_curve", "online_curve", "cosine_curve"]
+CurveColumn = Literal["offline_curve", "online_curve", "cosine_curve", "reward_curve"]
 #: The fill style of a confidence band.
 BAND: dict[str, Any] = {"alpha": 0.13, "linewidth": 0.0}
 
@@ -54,7 +56,8 @@ def learning_curves(
 ) -> Figure:
     """Draw a curve per algorithm over impressions, the mean of its runs with a 95% confidence band, one panel per user.
 
-    An algorithm and its projections share a colour and a marker; if both are present, the line of the algorithm itself is dashed.
+    An algorithm and the same with a projection or a memory share a colour and a marker; if both are present, the line of the
+    algorithm itself is dashed.
 
     Parameters
     ----------
@@ -110,6 +113,7 @@ def _curve_label(column: str, metric: str) -> str:
         "offline_curve": f"offline {metric}",
         "online_curve": f"online {metric} so far",
         "cosine_curve": "cosine to the reference",
+        "reward_curve": f"{metric} of the lists shown",
     }[column]
 
 
@@ -142,6 +146,30 @@ def moving_averages(
         panel.set_xlim(left=0)
     panels[0].set_ylabel(f"{metric}, last {window:,} lists")
     _limit_heights(panels[0], "online_blocks")
+    if title:
+        figure.suptitle(title, fontsize="medium")
+    add_legend(figure, [lines[name] for name in styles], [(labels or {}).get(name, name) for name in styles])
+    return figure
+
+
+def rewards_by_views(frame: Frame, labels: Labels | None = None, title: str = "") -> Figure:
+    """Draw the mean metric of lists by the number of earlier lists of their query, with a 95% confidence band, one panel per user.
+
+    Parameters
+    ----------
+    labels
+        From a recipe to the short name to print for it.
+    """
+    metric = check_one_dataset(frame)
+    curves = view_curves(frame)
+    styles = family_styles({curve.algorithm: curve.base for curve in curves})
+    figure, panels, lines = _draw_panels(curves, styles)
+    names = view_bins(max(len(curve.mean) for curve in curves))
+    for panel in panels:
+        panel.set_xticks(range(len(names)), names, rotation=60)
+        panel.set_xlabel("earlier lists of the query")
+    panels[0].set_ylabel(f"{metric} of the lists shown")
+    _limit_heights(panels[0], "reward_curve")
     if title:
         figure.suptitle(title, fontsize="medium")
     add_legend(figure, [lines[name] for name in styles], [(labels or {}).get(name, name) for name in styles])
@@ -365,9 +393,9 @@ def narrow(draw: Callable[[], Figure]) -> Figure:
 
 
 def family_styles(algorithms: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Assign a colour and a marker to each family (an algorithm and its projections), and a line style to each member.
+    """Assign a colour and a marker to each family (an algorithm and those it is the base of), and a line style to each member.
 
-    If an algorithm and its projection are both present, the algorithm itself has a dashed line and hollow markers.
+    If an algorithm and one that it is the base of are both present, the base has a dashed line and hollow markers.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Defines the kinds of experiments: tables, league, curves, sweep, ablation, guards, backfill and drift."""
+"""Defines the kinds of experiments: tables, league, curves, sweep, ablation, guards, backfill, drift and views."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from duelrank.experiments.figures import (
     learning_curves,
     moving_averages,
     performance,
+    rewards_by_views,
     sweep,
 )
 from duelrank.experiments.report import Picture
 from duelrank.experiments.results import Frame
-from duelrank.experiments.summary import MEASURES, Measure, Summary, recovery, replicate, summarise
+from duelrank.experiments.summary import MEASURES, Measure, Summary, recovery, replicate, summarise, view_curves
 from duelrank.experiments.tables import Table
 from duelrank.experiments.tabulate import (
     BACKFILL_MEASURES,
@@ -36,6 +37,7 @@ from duelrank.experiments.tabulate import (
     league_table,
     performance_table,
     replication_table,
+    views_table,
 )
 from duelrank.simulation import Baseline, Guarded, Logged
 from duelrank.simulation.run import BLOCK
@@ -52,7 +54,7 @@ class Tables(Experiment):
     baseline
         The label of the recipe that all others are compared with; without it a projected one is compared with its base.
     together
-        Whether both measures share one table, which also has p-values and the time of an impression.
+        Whether both measures share one table per data set, which also has p-values and the time of an impression.
     worst
         Whether to show the worst run of each cell.
     recipes
@@ -80,9 +82,15 @@ class Tables(Experiment):
         """Return a table per measure, or one for both, and the tables of the replication."""
         summaries = self._summaries(study)
         if self.together:
-            return (performance_table(summaries, study.labels, detailed=True, worst=self.worst),)
+            return tuple(self._both(summaries, study, dataset) for dataset in study.datasets)
         ours = [performance_table(summary, study.labels, worst=self.worst) for summary in summaries]
         return *ours[:-1], _with_skyline(ours[-1], study), *self._published(study)
+
+    def _both(self, summaries: list[Summary], study: Study, dataset: str) -> Table:
+        theirs = [replace(s, estimates=tuple(e for e in s.estimates if e.dataset == dataset)) for s in summaries]
+        table = performance_table(theirs, study.labels, detailed=True, worst=self.worst)
+        several = len(study.datasets) > 1
+        return replace(table, name=f"{table.name}-{dataset}", title=f"{table.title}, {dataset}") if several else table
 
     def _summaries(self, study: Study) -> list[Summary]:
         return [study.summary(measure, self.baseline, self.recipes) for measure in MEASURES]
@@ -551,6 +559,47 @@ class Drift(_SomeRecipes):
         )
         caption = f"{self.title}: mean metric of the last {self.window:,} lists, {dataset}; the taste changes at the dotted line."
         return Picture.drawn(f"drift-{dataset}", caption, draw)
+
+
+@register
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Views(_SomeRecipes):
+    """Reward of a list by how often its query was seen before: a table and a figure per data set.
+
+    Parameters
+    ----------
+    recipes
+        The labels of the recipes; all by default.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> from duelrank.experiments import Study, compare
+    >>> from duelrank.experiments.kinds import Views
+    >>> recipes = {"PDGD": parse("pdgd"), "with memory": parse("remember >> pdgd")}
+    >>> frame = compare([*recipes.values()], "synthetic(n_queries=9)", "perfect", runs=1, impressions=200, workers=1)
+    >>> (table,) = Views(title="Repeated queries").tables(Study(frame, recipes, {}, {}))
+    >>> [column.head for column in table.columns]
+    ['0', '1', '2–3', '4–7', '8–15', '16–31']
+    """
+
+    def tables(self, study: Study) -> tuple[Table, ...]:
+        """Return a table per data set."""
+        return tuple(
+            views_table(
+                f"views-{each}", f"{self.title}, {each}", view_curves(study.runs(self.recipes, each)), study.labels
+            )
+            for each in study.datasets
+        )
+
+    def figures(self, study: Study) -> tuple[Picture, ...]:
+        """Return a figure per data set."""
+        return tuple(self._picture(study, dataset) for dataset in study.datasets)
+
+    def _picture(self, study: Study, dataset: str) -> Picture:
+        draw = partial(rewards_by_views, study.runs(self.recipes, dataset), study.labels, dataset)
+        caption = f"{self.title}: mean metric of lists by the number of earlier lists of their query, {dataset}."
+        return Picture.drawn(f"views-{dataset}", caption, draw)
 
 
 def _changes(study: Study) -> dict[str, Drifting]:

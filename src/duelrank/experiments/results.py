@@ -22,7 +22,8 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from duelrank import __version__
-from duelrank.algorithms import Algorithm, Projected
+from duelrank.algorithms import Algorithm
+from duelrank.algorithms.remembered import base_of
 from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, MissingData, UnknownName
 from duelrank.core.files import sync_folder, write_json, writing
 from duelrank.core.grammar import parse
@@ -48,6 +49,9 @@ _ADDED: dict[str, Any] = {
     "online_mean": None,
     "online_first": None,
     "online_blocks": (),
+    "reward_curve": (),
+    "reward_by_views": (),
+    "lists_by_views": (),
     "log": "",
     "device": "cpu",
     "streams": 1,
@@ -409,8 +413,8 @@ def _names(recipe: str) -> dict[str, str]:
         algorithm = parse(recipe, Algorithm)
     except DuelrankError:
         return {}
-    base = spell(algorithm.base) if isinstance(algorithm, Projected) else ""
-    return {"algorithm": spell(algorithm), "base": base}
+    base = base_of(algorithm)
+    return {"algorithm": spell(algorithm), "base": "" if base is None else spell(base)}
 
 
 def _acquire(lock: FileLock, folder: Path) -> None:

@@ -41,7 +41,7 @@ class Estimate:
     Parameters
     ----------
     base
-        The algorithm that a projected one projects; empty for others.
+        The same algorithm without its projection or its memory of queries; empty if it has neither.
     mean, std
         Over the runs; ``std`` is the sample standard deviation, None if there is only one run.
     half_width
@@ -282,7 +282,8 @@ def _curve(place: tuple[str, ...], runs: Frame, column: str) -> MeanCurve:
     checkpoints = runs["checkpoints"][0]
     found = [curve for curve in runs[column] if len(curve) == len(checkpoints)]
     if len(found) < len(runs):
-        raise InvalidValue(f"runs of {place[2]} have no {column}: they were made without the offline reference")
+        why = "without the offline reference" if column == "cosine_curve" else "by an earlier version"
+        raise InvalidValue(f"runs of {place[2]} have no {column}: they were made {why}")
     return _mean_curve(place, tuple(int(n) for n in checkpoints), np.array(found))
 
 
@@ -315,6 +316,33 @@ def moving_average(blocks: NDArray[np.float64], size: int) -> NDArray[np.float64
     """Return the mean of each run of ``size`` values along the last axis; the first is that of the first values."""
     sums = np.cumsum(np.concatenate([np.zeros((*blocks.shape[:-1], 1)), blocks], axis=-1), axis=-1)
     return np.asarray((sums[..., size:] - sums[..., :-size]) / size)
+
+
+def view_curves(frame: Frame) -> list[MeanCurve]:
+    """Return the mean metric of lists by the number of earlier lists of their query, in the bins of the column ``reward_by_views``.
+
+    ``impressions`` are the numbers of the bins from 0; a bin that some run of an algorithm lacks is left out.
+    """
+    check_comparable(frame)
+    found = []
+    for place, runs in frame.groups(*_PLACE):
+        rewards = list(runs.sorted("fold", "seed")["reward_by_views"])
+        n_bins = min(map(len, rewards))
+        if not n_bins:
+            raise InvalidValue(f"runs of {place[2]} have no reward_by_views: they were made by an earlier version")
+        found.append(_mean_curve(place, tuple(range(n_bins)), np.array([each[:n_bins] for each in rewards])))
+    return found
+
+
+def view_bins(n: int) -> list[str]:
+    """Return the names of the first bins of the column ``reward_by_views``.
+
+    Examples
+    --------
+    >>> view_bins(4)
+    ['0', '1', '2–3', '4–7']
+    """
+    return ["0", "1", *(f"{1 << i}–{(2 << i) - 1}" for i in range(1, n))][:n]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, replace
-from math import isfinite, isnan
+from math import isfinite, isnan, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from duelrank.experiments.summary import (
     PUBLISHED_RUNS,
     Estimate,
     Labels,
+    MeanCurve,
     Measure,
     Recovery,
     Replication,
@@ -24,6 +25,7 @@ from duelrank.experiments.summary import (
     Summary,
     half_width,
     spread,
+    view_bins,
 )
 from duelrank.experiments.tables import Cell, Column, Row, Table
 from duelrank.simulation import Guarded
@@ -482,6 +484,28 @@ def _drift_cells(line: DriftLine, heads: Sequence[str]) -> Iterator[Cell]:
         yield replace(cell, record={"user": user, "row": label, "measure": head, **(cell.record or {})})
 
 
+def views_table(name: str, title: str, curves: Sequence[MeanCurve], labels: Labels | None = None) -> Table:
+    """Tabulate the mean metric of lists by the number of earlier lists of their query.
+
+    Parameters
+    ----------
+    curves
+        As from `view_curves`, of one data set.
+    """
+    heads = view_bins(max(len(curve.mean) for curve in curves))
+    rows = []
+    for curve in curves:
+        place = {"user": _label(curve.user, labels), "row": _label(curve.algorithm, labels)}
+        values = dict(zip(heads, curve.mean, strict=False))
+        cells = [
+            Cell(number(values.get(head, nan), _LOG_DIGITS), record={**place, "views": head, "value": values.get(head)})
+            for head in heads
+        ]
+        rows.append(Row(place["row"], tuple(cells), place["user"], curve.base or curve.algorithm))
+    notes = ("Mean metric of the lists whose query had so many earlier lists in its run.",)
+    return Table(name, title, tuple(map(Column, heads)), tuple(rows), notes, row_head="recipe", section_head="user")
+
+
 def number(value: float, digits: int, sign: bool = False) -> str:
     """Format a number, with a true minus sign."""
     if isnan(value):
@@ -548,7 +572,11 @@ def _test_notes(summaries: Iterable[Summary], labels: Labels | None) -> Iterable
     shown = sum(each.p is not None for summary in summaries for each in summary.estimates)
     for summary in summaries[:1]:
         if any(each.change is not None for each in summary.estimates):
-            rival = _label(summary.baseline, labels) if summary.baseline else "the same algorithm without projection"
+            rival = (
+                _label(summary.baseline, labels)
+                if summary.baseline
+                else "the same algorithm without projection or memory"
+            )
             yield f"Change: of the mean, against {rival}."
         if shown:
             where = "table" if shown == summary.family else "page"

@@ -220,6 +220,24 @@ def separate_rankings(
     """Rank with the current weights (row 0) and with each candidate; each breaks ties in its own order."""
     table = scores(_rankers(weights, directions, delta), features)
     add_boosts(table, boosts)
+    return _sorted_separately(table, stream)
+
+
+@kernel
+def compared_rankings(
+    weights: Floats, directions: Floats, delta: float, features: Floats, boosts: Floats, separate: bool, stream: Stream
+) -> tuple[Ints, Ints]:
+    """Rank as `rankings` or `separate_rankings` do, with the boosts and without them, with the same ties."""
+    table, again = scores(_rankers(weights, directions, delta), features), stream.copy()
+    alone = _sorted_separately(table, again) if separate else sorted_rows(table, permutation(again, features.shape[0]))
+    add_boosts(table, boosts)
+    if separate:
+        return _sorted_separately(table, stream), alone
+    return sorted_rows(table, permutation(stream, features.shape[0])), alone
+
+
+@kernel
+def _sorted_separately(table: Floats, stream: Stream) -> Ints:
     n_rankers, n_documents = table.shape
     shuffled, gathered = np.empty(table.shape, np.int64), np.empty(table.shape)
     for i in range(n_rankers):

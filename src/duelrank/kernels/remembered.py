@@ -8,7 +8,7 @@ import numpy as np
 
 from duelrank.core.compiling import kernel
 from duelrank.kernels import Floats, Ints, Stream
-from duelrank.kernels.random import below
+from duelrank.kernels.random import below, uniform
 
 HEAD = 4  # numbers of a record before its model
 
@@ -118,6 +118,17 @@ def raised(boosts: Floats, model: Ints, documents: Ints, stream: Stream) -> Floa
         for i in range(boosts.shape[0]):
             largest = max(largest, boosts[i])
         found[chosen] = largest
+    return found
+
+
+@kernel
+def drawn(
+    model: Ints, rate: float, documents: Ints, strength: float, doubt: float, curious: float, stream: Stream
+) -> Floats:
+    """Return the boosts of a list that explores: in a share ``curious`` of the lists, one document is `raised`."""
+    found = boosts(model, rate, documents, strength, doubt)
+    if found.shape[0] > 0 and curious > 0.0 and uniform(stream) < curious:
+        found = raised(found, model, documents, stream)
     return found
 
 

@@ -455,8 +455,7 @@ class RememberedTwin(AlgorithmTwin):
         self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
     ) -> State:
         """Let the base learn, and count the list."""
-        explained = numbers["remember"]["explained"].astype(draws.real) * shown.trace.boosts
-        boosted, inner = query._replace(boosts=explained), Shown(shown.ranking, shown.trace.base)
+        boosted, inner = query._replace(boosts=shown.trace.boosts), Shown(shown.ranking, shown.trace.base)
         after = self.base.learn(numbers["base"], _base(state), boosted, inner, clicked, draws)
         own, table = state.memory.remember, state.documents
         counted, table = self.remember.count(numbers["remember"], own, table, query, shown, clicked)

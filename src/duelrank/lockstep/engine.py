@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from duelrank.core.randomness import stream_key
 from duelrank.core.registry import spell, walk
 from duelrank.lockstep import metrics, program, users
 from duelrank.lockstep.algorithms import AlgorithmTwin, ProjectedTwin, RememberedTwin, RepresentedTwin, prepared
-from duelrank.lockstep.library import Library, Place, Shelf, load
+from duelrank.lockstep.library import Library, Place, Shelf, Training, load
 from duelrank.lockstep.program import alike, batches, padded_count
 from duelrank.lockstep.ranking import Scores
 from duelrank.lockstep.twin import DType, Numbers, Shape, Sizes, obstacles, twin_of, usable, within_memory
@@ -94,50 +95,48 @@ class Lockstep:
             places = list(dict.fromkeys((spec.dataset, spec.fold) for spec in specs))
             one = specs[0]
             library = load(places, one.metric, one.split, self._real, prepared(one.algorithm), one.length)
-        shapes: dict[Shape, list[RunSpec]] = {}
-        for spec in specs:
-            shapes.setdefault(_twin(spec.algorithm).shape, []).append(spec)
-        for alike_specs in shapes.values():
-            twin = _twin(alike_specs[0].algorithm)
-            n_columns = twin.columns(np.ones(library.n_columns, bool), alike_specs[0].impressions).size
-            sizes = Sizes(n_columns, library.widest, alike_specs[0].length, _n_rankers(twin), library.rows)
-            for batch in batches(alike_specs, library, sizes, twin.room(sizes)):
-                with jax.enable_x64(True), within_memory():
-                    records = self._run_batch(twin, batch, library)
-                yield from (record for record in records if _is_finite(record))
-                if diverged := [record.spec for record in records if not _is_finite(record)]:
-                    raise InvalidValue(_divergence(diverged))
+        work = [self._batch(some, library) for some in _batches(specs, library)]
+        _compile({(batch.twin.shape, len(batch.runs.key)): batch for batch in work}.values())
+        for batch in work:
+            with jax.enable_x64(True), within_memory():
+                records = self._run_batch(batch, library)
+            yield from (record for record in records if _is_finite(record))
+            if diverged := [record.spec for record in records if not _is_finite(record)]:
+                raise InvalidValue(_divergence(diverged))
 
     @property
     def _real(self) -> DType:
         return jnp.float32 if self.precision == "single" else jnp.float64
 
-    def _run_batch(self, twin: AlgorithmTwin, specs: Sequence[RunSpec], library: Library) -> list[Record]:
+    def _batch(self, specs: Sequence[RunSpec], library: Library) -> _Batch:
         spec, checkpoints = specs[0], specs[0].checkpoints
-        runs = _stacked(specs, library, padded_count(len(specs)))
         widest = max(library.widest, _widest(library))
-        metric = metrics.numbers_of(spec.metric, widest, library.grades)
         slots = np.searchsorted(checkpoints, np.arange(spec.impressions) + 1).astype(np.int32)
         dimensions = program.Dimensions(
             library.widest, spec.length, library.rows, spec.impressions, len(checkpoints), np.dtype(self._real)
         )
-        given = runs, library.training, metric, slots
+        with jax.enable_x64(True), within_memory():
+            metric = metrics.numbers_of(spec.metric, widest, library.grades)
+            runs = _stacked(specs, library, padded_count(len(specs)))
+        return _Batch(specs, _twin(spec.algorithm), dimensions, (runs, library.training, metric, slots))
+
+    def _run_batch(self, batch: _Batch, library: Library) -> list[Record]:
+        specs, twin, (runs, _, metric, _) = batch.specs, batch.twin, batch.given
         started = perf_counter()
-        compiled = program.compiled(twin, dimensions, *given)
-        ready = perf_counter()
-        online, moved, kept = compiled(*given)
-        online, moved = jax.device_get((online, moved))
+        online, moved, queries, kept = batch.compiled()(*batch.given)
+        online, moved, queries = jax.device_get((online, moved, queries))
         learned = perf_counter()
         rows, trajectories = jax.device_get((twin.scored(runs.algorithm, kept), twin.trajectory(kept)))
         offline = _evaluated(twin, specs, library, metric, rows, runs.key)
         done = perf_counter()
-        _log.info("%d runs: %.1f s to compile, %.1f s to learn", len(specs), ready - started, learned - ready)
-        seconds, evaluating = (learned - ready) / len(specs), (done - learned) / len(specs)
+        _log.info("%d runs: %.1f s to learn, %.1f s to evaluate", len(specs), learned - started, done - learned)
+        seconds, evaluating = (learned - started) / len(specs), (done - learned) / len(specs)
         return [
             _record(
                 each,
                 online[:, i],
                 moved[:, i],
+                queries[:, i],
                 trajectories[:, i, runs.columns[i].reshape(-1)],
                 offline[i],
                 seconds,
@@ -145,6 +144,43 @@ class Lockstep:
             )
             for i, each in enumerate(specs)
         ]
+
+
+class _Batch(NamedTuple):
+    """Runs of one program, and what it takes."""
+
+    specs: Sequence[RunSpec]
+    twin: AlgorithmTwin
+    dimensions: program.Dimensions
+    given: tuple[program.Runs, Training, Numbers, NDArray[np.int32]]
+
+    @property
+    def runs(self) -> program.Runs:
+        return self.given[0]
+
+    def compiled(self) -> Any:
+        with jax.enable_x64(True), within_memory():  # JAX has this setting for each thread
+            return program.compiled(self.twin, self.dimensions, *self.given)
+
+
+def _batches(specs: Sequence[RunSpec], library: Library) -> Iterator[Sequence[RunSpec]]:
+    """Yield the runs of each program in batches."""
+    shapes: dict[Shape, list[RunSpec]] = {}
+    for spec in specs:
+        shapes.setdefault(_twin(spec.algorithm).shape, []).append(spec)
+    for alike_specs in shapes.values():
+        twin, spec = _twin(alike_specs[0].algorithm), alike_specs[0]
+        n_columns = twin.columns(np.ones(library.n_columns, bool), spec.impressions).size
+        sizes = Sizes(n_columns, library.widest, spec.length, _n_rankers(twin), library.rows)
+        yield from batches(alike_specs, library, sizes, twin.room(sizes))
+
+
+def _compile(work: Collection[_Batch]) -> None:
+    """Compile several programs at a time, because XLA compiles without Python's lock."""
+    started = perf_counter()
+    with ThreadPoolExecutor() as pool:
+        programs = list(pool.map(_Batch.compiled, work))
+    _log.info("%d programs: %.1f s to compile", len(programs), perf_counter() - started)
 
 
 @cache
@@ -237,6 +273,7 @@ def _record(
     spec: RunSpec,
     online: NDArray[Any],
     moved: NDArray[Any],
+    queries: NDArray[Any],
     trajectory: NDArray[Any],
     offline: NDArray[np.float64],
     seconds: float,
@@ -252,6 +289,7 @@ def _record(
         seconds,
         evaluating,
         device=device_name(),
+        queries=queries.astype(np.int64),
     )
 
 

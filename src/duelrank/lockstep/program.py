@@ -136,8 +136,9 @@ def learning(twin: AlgorithmTwin, dimensions: Dimensions) -> Any:
     """Return the program that makes all impressions of all runs.
 
     It takes the runs, the training queries and their popularity, the numbers of the metric, and for each impression the number of
-    the next checkpoint. It returns the metric of every list and the length of every move, (impressions, runs), and the data of
-    every checkpoint: the weights, (checkpoints, runs, features), and with a representation also its knots.
+    the next checkpoint. It returns the metric of every list, the length of every move and the training query of every list,
+    (impressions, runs), and the data of every checkpoint: the weights, (checkpoints, runs, features), and with a representation
+    also its knots.
     """
     key = (twin.shape, dimensions)
     if key not in _programs:
@@ -159,31 +160,31 @@ def compiled_programs() -> list[Any]:
     return list(_compiled.values())
 
 
-def _learning(twin: AlgorithmTwin, dimensions: Dimensions) -> Callable[..., tuple[Array, Array, Array]]:
-    def learn_all(runs: Runs, train: Training, metric: Numbers, slots: Array) -> tuple[Array, Array, Array]:
+def _learning(twin: AlgorithmTwin, dimensions: Dimensions) -> Callable[..., tuple[Array, Array, Array, Array]]:
+    def learn_all(runs: Runs, train: Training, metric: Numbers, slots: Array) -> tuple[Array, Array, Array, Array]:
         def begin(run: Runs) -> State:
             draws = Draws(run.key, jnp.int32(0), dimensions.real)
             begun = twin.start(run.algorithm, run.columns, dimensions.length, draws)
             return begun._replace(documents=twin.documents(dimensions.rows, dimensions.real))
 
-        def step(carry: tuple[State, Array], now: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
+        def step(carry: tuple[State, Array], now: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array, Array]]:
             states, kept = carry
             t, slot = now
             advance = jax.vmap(
                 lambda run, state: _impression(twin, dimensions, run, state, t, train, metric), axis_name=RUNS
             )
-            states, online, moved = advance(runs, states)
+            states, online, moved, queries = advance(runs, states)
             # Written at every impression, so that the last write is that of the checkpoint.
             kept = jax.tree.map(partial(_put, slot), kept, jax.vmap(twin.kept)(states))
-            return (states, kept), (online.astype(jnp.float32), moved.astype(jnp.float32))
+            return (states, kept), (online.astype(jnp.float32), moved.astype(jnp.float32), queries)
 
         states = jax.vmap(begin, axis_name=RUNS)(runs)
         kept = jax.tree.map(
             lambda leaf: jnp.zeros((dimensions.n_checkpoints, *leaf.shape), leaf.dtype), jax.vmap(twin.kept)(states)
         )
         times = jnp.arange(dimensions.impressions, dtype=jnp.int32)
-        (_, kept), (online, moved) = lax.scan(step, (states, kept), (times, slots))
-        return online, moved, kept
+        (_, kept), (online, moved, queries) = lax.scan(step, (states, kept), (times, slots))
+        return online, moved, queries, kept
 
     return learn_all
 
@@ -194,8 +195,8 @@ def _put(slot: Array, kept: Array, now: Array) -> Array:
 
 def _impression(
     twin: AlgorithmTwin, dimensions: Dimensions, run: Runs, state: State, t: Array, train: Training, metric: Numbers
-) -> tuple[State, Array, Array]:
-    """Show one list, let the user click, and learn; return the state, the metric of the list and the length of the move."""
+) -> tuple[State, Array, Array, Array]:
+    """Show one list, let the user click, and learn; return the state, the metric of the list, the move's length and the query."""
     draws = Draws(run.key, t, dimensions.real)
     index, shelf = _drawn(run, train.popularity, draws), train.shelf
     query = _open(shelf, index, dimensions, run)
@@ -205,7 +206,7 @@ def _impression(
     after = twin.learn(run.algorithm, state, query, shown, clicked, draws)
     positions = jnp.arange(dimensions.length)
     online = metrics.value(metric, metric["gain"][labels], positions, query.places, shelf.ideals[index])
-    return after, online, twin.distance(state, after, draws)
+    return after, online, twin.distance(state, after, draws), index - run.first
 
 
 def _drawn(run: Runs, popularity: Popularity, draws: Draws) -> Array:

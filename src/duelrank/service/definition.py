@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from duelrank.adapters.backfill import IMITATE, LogLearner
 from duelrank.algorithms import Algorithm
-from duelrank.algorithms.remembered import Remember, Remembered
+from duelrank.algorithms.remembered import Remember, click_rate, document_keys, memory_of
 from duelrank.algorithms.represented import Represented
 from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.core.grammar import parse
@@ -489,10 +489,10 @@ class Definition:
             weights = self.algorithm.carry(before, after)  # there are more columns now, for the same curves
         return norm(after.weights - weights)
 
-    @property
+    @cached_property
     def remember(self) -> Remember | None:
         """The memory of queries in the algorithm, None if it has none."""
-        return self._base.remember if isinstance(self._base, Remembered) else None
+        return memory_of(self._base)
 
     def boosts(self, memory: Memory, id: str, query: str, documents: Sequence[str]) -> Boosts:
         """Return the boosts of the documents of an impression; empty if there are none, or if its list is made without them.
@@ -506,20 +506,10 @@ class Definition:
         documents
             Ids of the documents.
         """
-        remember = self.remember
-        if remember is None or not query or not memory:
+        if (remember := self.remember) is None or not (model := remember.model(memory, query)).size:
             return NO_BOOSTS
-        asked = Query.trusted(query, np.empty((0, 0)), tuple(documents))
-        return remember.drawn(memory, asked, derive(self._memory_key, self._stream_number(id)))
-
-    def counted(self, state: State, query: Query, ranking: Ranking, feedback: Feedback) -> State:
-        """Return a state that remembers a list of another system; the weights do not change."""
-        if self.remember is None or not query.id:
-            return state
-        columns = frozen(self.algorithm.columns(state, query.features, np.array([0, query.n_documents])))
-        seen = Impression(query.with_features(columns), ranking)
-        known = self.remember.count(state.memory["remember"], seen, feedback)
-        return replace(state, memory=replaced(state.memory, "remember", known))
+        draws = derive(self._memory_key, self._stream_number(id))
+        return remember.boosts_of(model, click_rate(memory), document_keys(documents), draws)
 
     def query(self, raw: Features, boosts: Boosts = NO_BOOSTS, id: str = "", documents: tuple[str, ...] = ()) -> Query:
         """Return documents as a query of the algorithm; raise if scaled features are beyond the largest number."""

@@ -169,7 +169,7 @@ class Recorder:
         now.missing += missing
         now.out_of_range += out_of_range
 
-    def closed(self, list_kind: int, length: int, clicks: Sequence[int], outcome: str, vote: str) -> None:
+    def closed(self, list_kind: int, length: int, clicks: Sequence[int], outcome: str) -> None:
         """Count a closed list of ``length`` documents, with clicks at positions from 0."""
         now = self._current
         if outcome == "no_feedback":
@@ -180,8 +180,6 @@ class Recorder:
         now.closed[list_kind] += 1
         now.clicked[list_kind] += bool(clicks)
         now.ranks[list_kind] += 1.0 / (clicks[0] + 1) if clicks else 0.0
-        now.wins += vote == "win"
-        now.losses += vote == "loss"
         length = min(length, MAX_POSITIONS)
         for counts in (now.shown, now.clicks):
             counts.extend([0] * (length - len(counts)))
@@ -190,6 +188,11 @@ class Recorder:
         for place in clicks:
             if place < length:
                 now.clicks[place] += 1
+
+    def voted(self, vote: str) -> None:
+        """Count a guard list."""
+        self._current.wins += vote == "win"
+        self._current.losses += vote == "loss"
 
     def mark(self, time: float, event: str, text: str, version: int) -> None:
         """Record a control event."""

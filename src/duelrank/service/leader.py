@@ -377,8 +377,8 @@ class RankerProgress:
         self.saved_memory, self.saved_forgotten, self.memory_bytes = machine.remembered, 0, 0  # as it was last saved
         self.status_number, self.status_at = -1, started - 1e9
         self.history_number, self.history_at = -1, started - 1e9
-        self.reported_guard: Guard | None = None
-        self.guard_at, self.warned, self.reported_imitates = started - 1e9, False, False
+        self.reported: tuple[Guard | None, bool, int] = (None, False, 0)  # of the guard
+        self.guard_at, self.warned = started - 1e9, False
 
 
 class Term:
@@ -569,8 +569,8 @@ class Term:
         observer.closed(name, closed.outcome, closed.norm, closed.clicks, closed.reciprocal_rank)
         if closed.skipped:
             observer.skipped(name, closed.skipped)
-        if closed.vote:
-            observer.guard_list(name, closed.vote)
+        for vote in closed.votes:
+            observer.guard_list(name, vote)
 
     def _record_failures(self, name: str, progress: RankerProgress) -> None:
         """Append the events from which learning has failed, before anything that follows from that is saved."""
@@ -727,9 +727,9 @@ class Term:
         progress.closing.clear()
 
     def _close_overdue(self, name: str, progress: RankerProgress) -> None:
-        """Close the impressions whose deadline is over, and the oldest if there are too many."""
+        """Close the impressions whose deadline is over, and the oldest if they and the guard lists that wait are too many."""
         now, machine = self._clock.monotonic(), progress.machine
-        surplus = len(machine.open) - len(progress.closing) - self._settings.max_open
+        surplus = len(machine.open) + machine.order.waiting - len(progress.closing) - self._settings.max_open
         again = takewhile(lambda id: progress.closing[id] <= now, progress.closing)
         due = dict.fromkeys(again, 0)
         for place, (id, deadline) in enumerate(progress.deadlines.items()):
@@ -778,16 +778,16 @@ class Term:
     def _report_guard(self, name: str, progress: RankerProgress) -> None:
         """Pass changed evidence of a guard to the observer, at intervals, because computing it takes some time."""
         now, machine, guard = self._clock.monotonic(), progress.machine, progress.machine.guard
-        same = guard is progress.reported_guard and machine.imitates == progress.reported_imitates
-        if same or now - progress.guard_at < STATUS_SECONDS:
+        state, before = (guard, machine.imitates, machine.order.waiting), progress.reported
+        if state == before or now - progress.guard_at < STATUS_SECONDS:
             return
         info = None if guard is None else guard_info(machine.definition.spec, machine.version, machine.status)
         self._rankers.observer.guard(name, info)
-        if progress.reported_imitates and not machine.imitates:
+        if before[1] and not machine.imitates:
             logger.info(
                 "%r has imitated your order for %d lists, and decides lists from here on", name, machine.imitated
             )
-        progress.reported_guard, progress.guard_at, progress.reported_imitates = guard, now, machine.imitates
+        progress.reported, progress.guard_at = state, now
         warnings = () if info is None else info.warnings
         if warnings and not progress.warned:
             logger.warning("guard of %r: %s", name, "; ".join(warnings))

@@ -28,7 +28,7 @@ from duelrank.core.memory import flatten, nest
 from duelrank.core.registry import Part
 from duelrank.core.types import NO_BOOSTS, Boosts, Features, State, frozen
 from duelrank.placing import with_placed
-from duelrank.service.definition import LIST_KINDS, Change, RankerSpec, converted
+from duelrank.service.definition import GUARD, LIST_KINDS, Change, RankerSpec, converted
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
 
@@ -216,9 +216,8 @@ class StoredImpression(_Body, frozen=True, gc=False):
     frozen: bool = False  # a greedy list of a frozen ranker
     query: str = ""  # as it is remembered
     boosts: bytes = b""  # what the memory of the query has added to the score of each candidate, as float32
-    placed: dict[
-        int, str
-    ] = {}  # by position from 0 the documents that no ranker may move; the other fields do not have them
+    in_order: bool = False  # whether a guard list is counted in the order of showing; early ones were when they closed
+    placed: dict[int, str] = {}  # by position from 0 the documents that no ranker may move, which are in no other field
     page: int = 0  # number of positions of the first page, with placed documents; 0 if there is one page
 
     @classmethod
@@ -241,7 +240,7 @@ class StoredImpression(_Body, frozen=True, gc=False):
         """Return the body for candidates with these ids, shown in this order."""
         shown, digest = [ids[document] for document in order], document_digest(ids)
         added = boosts.astype("<f4").tobytes() if boosts.size else b""
-        rest = (missing, out_of_range, names, frozen, query, added, placed, page)
+        rest = (missing, out_of_range, names, frozen, query, added, list_kind == GUARD, placed, page)
         return cls(version, shown, b"", order, list_kind, digest, teams, *rest)
 
     def only(self, places: list[int]) -> StoredImpression:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -12,10 +12,12 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from duelrank.algorithms.remembered import counted
 from duelrank.core.errors import DuelrankError, InvalidRecipe, StorageFailure, StoreCorrupt
 from duelrank.core.registry import Part
-from duelrank.core.types import Features, Feedback, Gains, Impression, Memory, State
-from duelrank.evidence import Guard, GuardSpec, Voters
+from duelrank.core.types import Features, Feedback, Impression, Memory, State
+from duelrank.evidence import Guard, GuardSpec, InOrder, Voters
+from duelrank.evidence.guard import Outcome as GuardOutcome
 from duelrank.evidence.guard import Vote, outcome_of
 from duelrank.kernels.random import derive
 from duelrank.placing import free_above
@@ -89,6 +91,15 @@ class OpenImpression(msgspec.Struct, array_like=True, gc=False):
         return [place for place in range(min(self.length, length) if self.paged else length) if place not in gone]
 
 
+class ClosedGuardList(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A closed guard list: its outcome, the hash of its user, the time at which the user votes, and the version that made it."""
+
+    outcome: GuardOutcome
+    user: bytes
+    time: float
+    version: int
+
+
 class Tally(msgspec.Struct, array_like=True, gc=False):
     """Counts of impressions, and of closed ones by their outcome.
 
@@ -121,6 +132,7 @@ class Status(msgspec.Struct, frozen=True, array_like=True):
     guard: Guard | None = None
     labels: dict[int, str] = {}
     imitated: int = 0
+    waiting: int = 0
 
 
 class StoredWatch(msgspec.Struct, array_like=True):
@@ -151,6 +163,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     labels: dict[int, str] = {}
     imitated: int = 0
     voters: tuple[int, bytes] | None = None
+    order: dict[int, ClosedGuardList | None] = {}
 
     def forget_history(self) -> None:
         """Remove what only the history needs, which the oldest formats do not have."""
@@ -164,8 +177,8 @@ class _Checkpoint(msgspec.Struct, array_like=True):
 class ClosedImpression:
     """A closed impression: its outcome, the distance by which the weights moved, its clicks, and the reason of a failure.
 
-    ``vote`` is the outcome of a guard list for the learned ranker, "" for other lists; ``skipped`` is the reason why the ranker did
-    not learn from the list, "" if it did or if there was no feedback.
+    ``votes`` are the outcomes, for the learned ranker, of the guard lists that this event let count; ``skipped`` is the reason why
+    the ranker did not learn from the list, "" if it did or if there was no feedback.
     """
 
     id: str
@@ -174,7 +187,7 @@ class ClosedImpression:
     clicks: int
     reciprocal_rank: float
     failure: str | None = None
-    vote: str = ""
+    votes: tuple[str, ...] = ()
     skipped: str = ""
 
 
@@ -279,34 +292,30 @@ class Watch:
         if self.proven is not None:
             self.proven = self.proven[0], carried(self.proven[1])
 
-    def vote(
-        self, teams: bytes, gains: Gains, user: bytes, made_by: tuple[int, State] | None, number: int, time: float
-    ) -> str:
-        """Count a closed guard list, and return its outcome; a user has one vote a day.
+    def vote(self, closed: ClosedGuardList, state: State | None, number: int) -> Vote | None:
+        """Count a closed guard list, and return how; a user has one vote a day.
 
         Parameters
         ----------
-        teams, gains
-            Owners and gains of the positions of the list.
-        user
-            Hash of the user, empty if not known.
-        made_by
-            The version that made the list; needed only for a guard that may roll back.
-        number, time
-            Number and time of the event that closed it.
+        closed
+            The list.
+        state
+            State of the version that made the list; needed only for a guard that may roll back, None if it cannot roll back to it.
+        number
+            Number of the event at which it is counted.
         """
         if self.guard is None:
-            return ""
-        vote: Vote = outcome_of(unpack_teams(teams), gains)
-        if vote in ("win", "loss") and user and not self._voters.admit(user, time):
+            return None
+        vote: Vote = closed.outcome
+        if vote in ("win", "loss") and closed.user and not self._voters.admit(closed.user, closed.time):
             vote = "repeated"
-        before, self.guard = self.guard, self.guard.count(vote, anonymous=not user)
+        before, self.guard = self.guard, self.guard.count(vote, anonymous=not closed.user)
         if self.guard.counts.ignored > before.counts.ignored:
             vote = "ignored"
         if self.guard.due != before.due:
             self.due_since = number
-        if made_by is not None and self.guard.has_fresh_proof:
-            self.proven, self.guard = made_by, self.guard.proved()
+        if state is not None and self.guard.has_fresh_proof:
+            self.proven, self.guard = (closed.version, state), self.guard.proved()
         return vote
 
     def due(self) -> tuple[str, log.Control] | None:
@@ -409,6 +418,8 @@ class Machine:
         self.logged: State | None = None  # learned from lists of other systems, until the first live one
         self.imitated = 0  # lists of a log, or in the client's order, that were learned from while it imitates
         self._voters = Voters()  # who has taught the memory of a query today
+        #: Guard lists by number, until they are counted: in the order of showing, each when all before it are closed.
+        self.order = InOrder[int, ClosedGuardList]()
         #: How often an operator has removed something from the memory of queries since this machine began.
         self.forgotten = 0
         #: Numbers of the next events from which learning has failed before; `new_events` sets it.
@@ -454,6 +465,8 @@ class Machine:
         if kind == GUARD and stored.version <= self.watch.floor:
             kind = OLD
         failed = self._imitate(event) if kind == BASELINE and self.imitates and not self.frozen else None
+        if kind == GUARD and stored.in_order:
+            self.order.show(event.number)
         head = (event.number, event.time, stored.version, kind)
         first, paged = len(stored.order), stored.page > 0
         if paged:
@@ -498,15 +511,16 @@ class Machine:
             outcome = "skipped"
         else:
             outcome, norm, failure = self._learn(id, impression, event)
-        vote = self._vote(impression, event) if impression.list_kind == GUARD else ""
+        votes = self._count_votes(impression, event)
         setattr(self.tally, outcome, getattr(self.tally, outcome) + 1)
         if reason:
             self.tally.skip(reason)
-        self.history.closed(impression.list_kind, impression.length, impression.clicks, outcome, vote)
+        self.history.closed(impression.list_kind, impression.length, impression.clicks, outcome)
         del self.open[id]  # last: if the store fails before, the event can be applied again
-        self._release(impression.version)
+        if impression.list_kind != GUARD:  # the version of a guard list is needed until it is counted
+            self._release(impression.version)
         first = 1.0 / (impression.clicks[0] + 1) if impression.clicks else 0.0
-        return ClosedImpression(id, outcome, norm, len(impression.clicks), first, failure, vote, reason)
+        return ClosedImpression(id, outcome, norm, len(impression.clicks), first, failure, votes, reason)
 
     def _reason_to_skip(self, list_kind: int) -> str:
         """Return why a list of this kind is not learned from now, "" if it is."""
@@ -612,7 +626,7 @@ class Machine:
         after = _checked(teacher.handed_over(self.state, logged))
         unshown = ("",) * (len(raw) - body.shown)
         named = definition.query(raw, id=body.query, documents=(*body.ids, *unshown) if body.ids else ())
-        return logged, definition.counted(after, named, shown, feedback)
+        return logged, counted(definition.algorithm, after, named, shown, feedback)
 
     def _logged_actions(self, body: log.StoredLog) -> OpenImpression:
         seen = OpenImpression(0, 0.0, 0, OLD, [], body.examined, True)
@@ -645,18 +659,28 @@ class Machine:
     def status(self) -> Status:
         """How far the ranker has come."""
         tally = Tally(*msgspec.structs.astuple(self.tally))
-        return Status(self.number, tally, len(self.open), self.state.updates, self.guard, self.labels, self.imitated)
+        rest = (self.guard, self.labels, self.imitated, self.order.waiting)
+        return Status(self.number, tally, len(self.open), self.state.updates, *rest)
 
-    def _vote(self, impression: OpenImpression, event: Event) -> str:
-        made_by, version = None, impression.version
-        if (
-            self.guard is not None
-            and self.guard.spec.on_alarm == "rollback"
-            and (state := self.state_of(version)) is not None
-        ):
-            made_by = version, state
-        gains = feedback_on(impression, len(impression.teams)).gains
-        return self.watch.vote(impression.teams, gains, impression.user, made_by, event.number, event.time)
+    def _count_votes(self, impression: OpenImpression, event: Event) -> tuple[str, ...]:
+        """Note how a closed list ends for the guard; count the guard lists whose turn has come, and return their votes."""
+        if impression.list_kind == GUARD:
+            outcome = outcome_of(unpack_teams(impression.teams), feedback_on(impression, len(impression.teams)).gains)
+            time = impression.time if impression.number in self.order else event.time
+            closed = ClosedGuardList(outcome, impression.user, time, impression.version)
+            self.order.close(impression.number, closed)
+        else:
+            self.order.drop(impression.number)
+        votes = []
+        for each in self.order.ready():
+            may_roll_back = self.guard is not None and self.guard.spec.on_alarm == "rollback"
+            state = self.state_of(each.version) if may_roll_back and each.version > self.floor else None
+            vote = self.watch.vote(each, state, event.number)
+            self._release(each.version)
+            if vote is not None:
+                self.history.voted(vote)
+                votes.append(vote)
+        return tuple(votes)
 
     def _apply_published(self, published: log.Published) -> None:
         self._hold(self.version, self.served)
@@ -724,7 +748,13 @@ class Machine:
             self.labels = others
 
     def _forget_votes(self) -> None:
-        """Exclude open guard lists that were made before the guard has started again."""
+        """Exclude guard lists that were made before the guard has started again, unless it has not."""
+        if self.watch.floor < self.version:
+            return
+        for closed in self.order.lists.values():
+            if closed is not None:
+                self._release(closed.version)
+        self.order = InOrder()
         for impression in self.open.values():
             if impression.list_kind == GUARD and impression.version <= self.watch.floor:
                 impression.list_kind = OLD
@@ -753,6 +783,7 @@ class Machine:
             self.state = definition.with_lasting(self.state, after)
             self.logged = self.pin = None
             self.watch.rolled_back(self.version)
+            self._forget_votes()
         if represented or not same_features:
             self.floor = self.version
             for impression in self.open.values():
@@ -826,7 +857,7 @@ class Machine:
         logged = None if self.logged is None else log.pack_state(self.logged)
         parts = (*head, *states, self.open, pin, spec, self.floor)
         voters = (self._voters.day, self._voters.hashes) if len(self._voters) else None
-        rest = (self.watch.stored(), self.history.state, logged, self.labels, self.imitated, voters)
+        rest = (self.watch.stored(), self.history.state, logged, self.labels, self.imitated, voters, self.order.lists)
         return log.pack(_Checkpoint(*parts, *rest))
 
     def restore(self, body: bytes, queries: Memory | None = None) -> None:
@@ -846,7 +877,8 @@ class Machine:
         if found.logged is not None:
             self.logged = log.unpack_state(found.logged, self.definition.log_learner.algorithm)
         self.history.restore(found.history, found.number)
-        self.references = Counter(impression.version for impression in self.open.values())
+        self.order = InOrder(found.order)
+        self.references = _references(self.open, found.order)
         self._states.clear()
 
     def equals(self, body: bytes) -> bool:
@@ -864,7 +896,7 @@ class Machine:
 
     def needs(self) -> tuple[frozenset[int], frozenset[int]]:
         """Return what is needed to continue from here: numbers of open impressions, and versions."""
-        return _needed(self.version, self.open)
+        return _needed(self.version, self.open, self.order.lists)
 
 
 def without_queries(state: State) -> State:
@@ -936,10 +968,17 @@ def history_since(checkpoint: bytes) -> int | None:
 def needed(checkpoint: bytes) -> tuple[frozenset[int], frozenset[int]]:
     """Return what is needed to continue from a checkpoint: numbers of open impressions, and versions."""
     found = log.unpack(checkpoint, _Checkpoint)
-    return _needed(found.version, found.open)
+    return _needed(found.version, found.open, found.order)
 
 
-def _needed(version: int, open: dict[str, OpenImpression]) -> tuple[frozenset[int], frozenset[int]]:
+def _needed(
+    version: int, open: Mapping[str, OpenImpression], order: Mapping[int, ClosedGuardList | None]
+) -> tuple[frozenset[int], frozenset[int]]:
     recent = range(max(1, version - VERSION_WINDOW), version + 1)
     numbers = frozenset(impression.number for impression in open.values())
-    return numbers, frozenset(impression.version for impression in open.values()).union(recent)
+    return numbers, frozenset(_references(open, order)).union(recent)
+
+
+def _references(open: Mapping[str, OpenImpression], order: Mapping[int, ClosedGuardList | None]) -> Counter[int]:
+    """Return the number of lists that may still need each version: open ones, and guard lists that are not counted."""
+    return Counter(each.version for each in (*open.values(), *order.values()) if each is not None)

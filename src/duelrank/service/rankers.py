@@ -48,6 +48,7 @@ class StoredVersion(msgspec.Struct, array_like=True):
     guard: Guard | None = None
     labels: dict[int, str] = {}
     imitated: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,8 @@ class VersionStore:
         pin = None if version.pin is None else (version.pin[0], log.pack_state(version.pin[1]))
         spec = None if version.definition is self._definition else log.StoredSpec.of(version.definition.spec)
         head = (version.version, version.number, version.time, version.frozen, status.tally, status.open)
-        rest = (log.pack_state(version.state), pin, spec, status.guard, status.labels, status.imitated)
-        body = log.pack(StoredVersion(*head, *rest))
+        rest = (status.guard, status.labels, status.imitated, status.waiting)
+        body = log.pack(StoredVersion(*head, log.pack_state(version.state), pin, spec, *rest))
         self._snapshots.save(self._name, log.VERSION, version.version, version.time, body)
 
     def load(self, version: int | None = None) -> Version | None:
@@ -123,7 +124,7 @@ class VersionStore:
         stored, recipe = log.unpack(found.body, StoredVersion), self._definition.algorithm
         definition = self._definition if stored.spec is None else self._definition.with_spec(stored.spec.read())
         state = log.unpack_state(stored.state, recipe)
-        rest = (state.updates, stored.guard, stored.labels, stored.imitated)
+        rest = (state.updates, stored.guard, stored.labels, stored.imitated, stored.waiting)
         status = Status(stored.number, stored.tally, stored.open, *rest)
         pin = None if stored.pin is None else (stored.pin[0], log.unpack_state(stored.pin[1], recipe))
         return Version(stored.version, stored.time, stored.frozen, status, definition, state, pin)

@@ -35,7 +35,8 @@ class Settings:
         first of each minute is kept for an hour, of each hour for a day, of each day for 31 days; versions with a label are kept
         until the label is removed.
     max_open
-        Maximum number of open impressions of one ranker; beyond that, the oldest are closed early.
+        Maximum number of open impressions of one ranker, and of closed guard lists that wait for one of them; beyond that, the
+        oldest are closed early.
     max_documents
         Maximum number of documents in one request.
     max_features

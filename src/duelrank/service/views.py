@@ -17,7 +17,7 @@ from duelrank.algorithms.base import StepExplanation
 from duelrank.algorithms.remembered import Remember, Remembrance, click_rate
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.core.registry import spell
-from duelrank.core.types import NO_BOOSTS, Features, Feedback, Impression, Memory, State
+from duelrank.core.types import Features, Feedback, Impression, Memory, State
 from duelrank.evidence import ConfidenceSequence
 from duelrank.evidence.guard import LEVEL, MEMORY, SLACK, Alarm, Guard
 from duelrank.export import LinearModel, Model, supported_formats
@@ -199,31 +199,27 @@ def _memory_of(ranker: Ranker) -> tuple[Remember, Memory]:
 
 
 def _remembered_query(remember: Remember, rate: float, lists: int, model: NDArray[np.int64]) -> schema.RememberedQuery:
-    known = Remembrance.unpacked(model)
-    boosts = remember.boosts_of(model, rate, known.keys) if len(known.keys) else NO_BOOSTS
-    boosts = boosts if boosts.size else np.zeros(len(known.keys))
-    documents = [
-        schema.RememberedDocument(id, clicks, views, boost)
-        for id, clicks, views, boost in zip(known.names[1:], *known.counts.tolist(), boosts.tolist(), strict=True)
-    ]
-    best = sorted(documents, key=lambda each: -each.boost)
-    return schema.RememberedQuery(known.names[0], lists, float(np.abs(boosts).max(initial=0.0)), best)
+    best = [schema.RememberedDocument(str(id), *rest) for id, *rest in remember.documents_of(model, rate)]
+    effect = max((abs(each.boost) for each in best), default=0.0)
+    return schema.RememberedQuery(Remembrance.unpacked(model).names[0], lists, effect, best)
 
 
 def pinned_queries(ranker: Ranker, queries: int, evidence: float, documents: int) -> list[PinnedQuery]:
     """Return the queries with the most views, with those of their documents that rise and have enough clicks."""
     remember, memory = _memory_of(ranker)
-    if not memory:
-        return []
-    rate, found = click_rate(memory), list[tuple[float, PinnedQuery]]()
+    rate, found = click_rate(memory), list[tuple[float, int, NDArray[np.int64]]]()
     for _, lists, model in remember.table.models(memory):
-        known = _remembered_query(remember, rate, lists, model)
-        chosen = [each for each in known.documents if each.boost > 0.0 and each.clicks >= evidence][:documents]
-        pinned = [PinnedDocument(each.id, each.clicks, each.views, each.boost) for each in chosen]
-        if pinned:
-            views = sum(each.views for each in known.documents)
-            found.append((views, PinnedQuery(known.query, lists, pinned)))
-    return [query for _, query in nlargest(queries, found, key=itemgetter(0))]
+        clicks, views = Remembrance.counts_in(model)
+        if ((clicks >= evidence) & (clicks > rate * views)).any():
+            found.append((views.sum(), lists, model))
+    best = [_remembered_query(remember, rate, *each[1:]) for each in nlargest(queries, found, key=itemgetter(0))]
+    pinned = [PinnedQuery(each.query, each.lists, _pinned(each, evidence)[:documents]) for each in best]
+    return [each for each in pinned if each.documents]
+
+
+def _pinned(query: schema.RememberedQuery, evidence: float) -> list[PinnedDocument]:
+    rising = [each for each in query.documents if each.boost > 0.0 and each.clicks >= evidence]
+    return [PinnedDocument(each.id, each.clicks, each.views, each.boost) for each in rising]
 
 
 def model_answer(model: Model, deviations: NDArray[np.float64] | None = None) -> schema.Model:
@@ -282,7 +278,7 @@ def guard_info(spec: RankerSpec, version: int, status: Status) -> schema.GuardIn
         name=spec.name,
         model_version=version,
         state="alarm" if guard.raised else "watching",
-        summary=_imitation(status.imitated, spec.imitate) if imitates else _summary(guard),
+        summary=_imitation(status.imitated, spec.imitate) if imitates else _summary(guard) + _waiting(status.waiting),
         lists=counts.lists,
         decisive=period.decisive,
         wins=period.wins,
@@ -311,6 +307,7 @@ def guard_info(spec: RankerSpec, version: int, status: Status) -> schema.GuardIn
         phase=_phase(guard, imitates),
         imitated=status.imitated,
         imitate=spec.imitate or 0,
+        waiting=status.waiting,
     )
 
 
@@ -389,6 +386,10 @@ def _summary(guard: Guard) -> str:
     if not period.decisive:
         return "No comparison with your own order yet: nothing is known."
     return f"The learned ranker {_record(guard)} {_verdict(guard)}"
+
+
+def _waiting(lists: int) -> str:
+    return f" {lists:,} more are closed and wait for earlier ones, which are still open." if lists else ""
 
 
 def _record(guard: Guard) -> str:

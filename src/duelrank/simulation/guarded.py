@@ -202,7 +202,8 @@ class _BaselineList(Impression):
 class GuardedLearner:
     """Shows guard lists, lists of a learner and lists of the baseline, and applies the actions of the guard.
 
-    Each list draws from its own stream, so the guard changes neither the queries nor the users of a run.
+    Each list draws from its own stream, so the guard changes neither the queries nor the users of a run. A run closes each list
+    before it shows the next, so outcomes are counted in the order of showing.
 
     Parameters
     ----------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from html import escape
 from math import isfinite
 from time import perf_counter
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, 
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.algorithms import Algorithm, Projected
+from duelrank.algorithms import Algorithm
+from duelrank.algorithms.remembered import base_of
 from duelrank.core.errors import InvalidValue, MissingExtra
 from duelrank.core.randomness import stream, stream_key
 from duelrank.core.registry import Between, Part, canonical, register, spell, walk
@@ -170,6 +171,8 @@ class Record:
         The decisions and measurements of the guard; None without a guard.
     device
         The device of the run: "cpu", or the accelerator on which it ran with others in lockstep.
+    queries
+        (impressions,) the number of the training query of each list.
 
     Examples
     --------
@@ -192,6 +195,7 @@ class Record:
     learner: Learner | None = None
     guard: GuardHistory | None = None
     device: str = "cpu"
+    queries: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def weights(self) -> Weights:
@@ -229,12 +233,12 @@ class Record:
         data
             A fingerprint of the data of the fold.
         """
-        spec, algorithm = self.spec, self.spec.algorithm
+        spec, algorithm, base = self.spec, self.spec.algorithm, base_of(self.spec.algorithm)
         return {
             "id": spec.id,
             "digest": spec.digest,
             "algorithm": spell(algorithm),
-            "base": spell(algorithm.base) if isinstance(algorithm, Projected) else "",
+            "base": "" if base is None else spell(base),
             "recipe": repr(algorithm),
             "dataset": spell(spec.dataset),
             "user": spell(spec.user),
@@ -258,6 +262,8 @@ class Record:
             "online_mean": float(self.online.mean()),
             "online_first": float(self.online[:FIRST].mean()),
             "online_blocks": self._online_blocks().tolist(),
+            "reward_curve": self._reward_curve().tolist(),
+            **self._by_views(),
             "log": "" if spec.log is None else spell(spec.log),
             "device": self.device,
             **self._guard_columns(),
@@ -270,9 +276,20 @@ class Record:
 
     def _online_curve(self) -> NDArray[np.float64]:
         """Return the online performance up to each checkpoint."""
-        discounts: NDArray[np.float64] = exps(log(DISCOUNT) * np.arange(self.online.size, dtype=np.float64))
-        sums = np.cumsum(self.online * discounts)
+        sums = np.cumsum(self.online * _discounts(self.online.size))
         return np.asarray(sums[self.checkpoints - 1])
+
+    def _reward_curve(self) -> NDArray[np.float64]:
+        """Return the mean metric of the lists from each checkpoint to the next."""
+        starts = np.concatenate(([0], self.checkpoints[:-1]))
+        return np.asarray(np.add.reduceat(self.online, starts) / (self.checkpoints - starts))
+
+    def _by_views(self) -> dict[str, list[float]]:
+        """Return mean metric and number of lists by the number of earlier lists of their query: 0, 1, 2 to 3, 4 to 7, …."""
+        bins = np.frexp(earlier_views(self.queries))[1]
+        lists = np.bincount(bins)
+        sums = np.bincount(bins, self.online[: bins.size])
+        return {"reward_by_views": (sums / lists).tolist(), "lists_by_views": lists.tolist()}
 
     def _online_blocks(self) -> NDArray[np.float64]:
         """Return the mean metric of each block of lists; empty if the truth does not change, because it takes much room."""
@@ -300,6 +317,26 @@ class Record:
         }
         rows = (f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in shown.items())
         return f"<table>{''.join(rows)}</table>"
+
+
+@lru_cache(maxsize=8)
+def _discounts(size: int) -> NDArray[np.float64]:
+    return np.asarray(frozen(exps(log(DISCOUNT) * np.arange(size, dtype=np.float64))))
+
+
+def earlier_views(queries: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each list the number of earlier lists of the same query.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> earlier_views(np.array([7, 4, 7, 7, 4])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(queries, kind="stable")
+    earlier = np.empty(queries.size, np.int64)
+    earlier[order] = np.arange(queries.size) - np.searchsorted(queries[order], queries[order])
+    return earlier
 
 
 def data_frame(content: Any) -> pandas.DataFrame:
@@ -376,7 +413,7 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
     if spec.log is not None:
         learner.backfill(spec.log.shown(learner, fold, spec.log.production.weights(spec.dataset, spec.fold), user))
     host = guarded or learner
-    queries = drawn_queries(fold, spec.impressions, stream(spec.stream_seed, "queries")).tolist()
+    queries = drawn_queries(fold, spec.impressions, stream(spec.stream_seed, "queries"))
     user_key = stream_key(spec.stream_seed, "user")
     checkpoints = spec.checkpoints
     pauses, later = set(checkpoints.tolist()), dict(fold.later)
@@ -384,7 +421,7 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
     offline: list[float] = []
     states: list[State] = []
     evaluating, started = 0.0, perf_counter()
-    for t, index in enumerate(queries):
+    for t, index in enumerate(queries.tolist()):
         if t in later:
             train, held_out = later[t].train, getattr(later[t], spec.split)
         impression = host.rank(train.query(index))
@@ -407,10 +444,8 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
             progress(t + 1)
     seconds = perf_counter() - started - evaluating
     trajectory = np.array([spec.algorithm.carry(state, learner.state) for state in states])
-    history = guarded.history if guarded else None
-    return Record(
-        spec, online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating, learner, history
-    )
+    done = online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating
+    return Record(spec, *done, learner, guarded.history if guarded else None, queries=queries)
 
 
 def _learners(spec: RunSpec, fold: Fold) -> tuple[Learner, GuardedLearner | None]:

@@ -70,14 +70,13 @@ async function search(query) {
   const byId = new Map(found.candidates.map((each) => [each.id, each]));
   const ids = answer.ranking.map((each) => each.id);
   shown = { query, impression: answer.impression_id, version: answer.model_version, ids, clicks: [], scaled: scaled(found.candidates) };
-  const last = before.get(query);
-  $("results").replaceChildren(...answer.ranking.map((each) => result(shown, each, byId.get(each.id), last)));
+  const last = before.get(query), chosen = await showMemory(query);
+  $("results").replaceChildren(...answer.ranking.map((each) => result(shown, each, byId.get(each.id), last, chosen)));
   const moved = last ? ids.filter((id, place) => last.indexOf(id) !== place).length : 0;
   const compared = last ? `; ${moved ? `${moved} of ${ids.length} have moved since last time` : "the order is unchanged"}` : "";
   $("said").textContent = `${ids.length} of ${found.candidates.length} found, in the order of version ${answer.model_version}${compared}. Open what you like.`;
   before.set(query, ids);
   $("done").disabled = false;
-  await showMemory(query);
 }
 
 /** The features of all candidates as the ranker sees them: from 0 to 1 within the query. */
@@ -91,10 +90,13 @@ function scaled(candidates) {
   return new Map(candidates.map((each) => [each.id, Object.fromEntries(Object.entries(ranges).map(([name, range]) => [name, scale(each.features[name], range)]))]));
 }
 
-function result(list, ranked, candidate, last) {
+function result(list, ranked, candidate, last, chosen) {
   const opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: attempt(() => open(list, hit, ranked.id)) }, h("code", {}, ...breakable(candidate.id)), h("span", { class: "kind" }, candidate.kind));
   const place = h("div", { class: "place" }, h("span", { class: "hidden" }, "position "), String(ranked.position), last ? movement(last.indexOf(ranked.id), ranked.position - 1) : null);
-  if (ranked.memory > 0) opener.append(h("span", { class: "badge chosen", title: `Chosen before for this query: that adds ${ranked.memory.toFixed(2)} to its score of ${ranked.score.toFixed(2)}.` }, "★ chosen before for this query"));
+  if (ranked.memory > 0) {
+    const [style, mark, why] = chosen.has(ranked.id) ? ["badge chosen", "★ chosen before for this query", "Chosen before for this query"] : ["badge", "☆ raised once, to be tried", "Hardly seen for this query, so it is tried once"];
+    opener.append(h("span", { class: style, title: `${why}: that adds ${ranked.memory.toFixed(2)} to its score of ${ranked.score.toFixed(2)}.` }, mark));
+  }
   const words = h("div", {}, opener, h("p", { class: "summary" }, candidate.summary));
   const hit = h("li", { class: "card hit", "data-id": ranked.id }, place, words, bars(list.scaled.get(ranked.id), ranked.explain ?? {}));
   return hit;
@@ -281,9 +283,9 @@ async function showLastStep() {
 }
 const total = (weight) => (Array.isArray(weight) ? weight.reduce((one, other) => one + other, 0) : weight);
 
-/** What is remembered of a query: the documents that were chosen, and how far the others fall. */
+/** Show what is remembered of a query: the documents that were chosen, which are returned, and how far the others fall. */
 async function showMemory(query) {
-  if (!setup.remembers) return;
+  if (!setup.remembers) return new Set();
   const found = (await call("GET", ranker(`/memory?query=${encodeURIComponent(query)}`))).remembered[0];
   const documents = found ? found.documents : [];
   const chosen = documents.filter((each) => each.clicks > 0);
@@ -296,6 +298,7 @@ async function showMemory(query) {
   const rest = fallen.length ? ` ${fallen.length} ${fallen.length > 1 ? "others were" : "other was"} passed over, which takes away up to ${(-most).toFixed(2)}.` : "";
   $("memory-said").textContent = `${chosen.length ? "Added to scores, for this query alone." : "You have chosen nothing for this query yet."}${rest}`;
   $("forget-query").onclick = attempt(() => forgetQuery(query));
+  return new Set(chosen.map((each) => each.id));
 }
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
 

@@ -44,6 +44,7 @@ _GUARD = {
     "learned_share": "Share of the lists, guard lists excluded, that the learned ranker decides.",
     "alarm": "1 while an alarm is active.",
     "anonymous": "Share of about the last hundred decisive guard lists that had no user_id.",
+    "waiting": "Closed guard lists that are not counted yet, because an earlier one is still open.",
     "imitating": "1 while all lists have the client's order and the ranker learns to imitate it, otherwise 0.",
 }
 
@@ -185,7 +186,7 @@ class Metrics(Observer):
         def counter(name: str, help: str, label: str) -> Counter:
             return Counter(f"duelrank_guard_{name}", help, ("ranker", label), registry=registry)
 
-        self._guard_lists = counter("lists_total", "Closed guard lists by outcome.", "outcome")
+        self._guard_lists = counter("lists_total", "Counted guard lists by outcome.", "outcome")
         self._guard_events = counter("events_total", "Alarms, promotions, and resumes after an alarm.", "event")
         self._guard_gauges = {
             name: Gauge(
@@ -306,6 +307,7 @@ class Metrics(Observer):
             learned_share=info.learned_share,
             alarm=info.state == "alarm",
             anonymous=info.anonymous,
+            waiting=info.waiting,
             imitating=info.phase == "imitating",
         )
 

@@ -491,10 +491,12 @@ async def export_memory(call: Call) -> Reply:
 
 async def forget(call: Call) -> schema.RankerInfo:
     """Forget a query, or a document in all queries, such as one that was deleted; or everything."""
-    query, document = remembered_query(call.query, call.service.settings), call.query.document or ""
-    if not (query or document) and call.query.confirm != call.name:
+    asked, query = call.query, remembered_query(call.query, call.service.settings)
+    named = sum(each is not None for each in (asked.query, asked.query_key, asked.document, asked.confirm))
+    document = asked.document or ""
+    if named != 1 or not (query or document or asked.confirm == call.name):
         raise InvalidValue(
-            f"name a query or a document; or to forget everything, repeat the ranker as confirm={call.name}"
+            f"name either a query or a document; or to forget everything, repeat the ranker as confirm={call.name}"
         )
     return call.redacted(await call.service.forget(call.name, query, document))
 

@@ -698,8 +698,8 @@ class GuardInfo(msgspec.Struct, frozen=True):
     summary
         Summary in one or two sentences.
     lists, ties, no_click, repeated, ignored
-        Numbers of closed guard lists since the guard began: all; ties; without a click; not counted because their user had voted
-        that day; not counted because they had no user and the guard ignores these.
+        Numbers of counted guard lists since the guard began: all; ties; without a click; no votes because their user had voted that
+        day; no votes because they had no user and the guard ignores these.
     decisive, wins, losses
         Numbers of decisive lists since the guard began, the last alarm, or a resume: all, and those that the learned ranker has won
         and lost.
@@ -731,6 +731,8 @@ class GuardInfo(msgspec.Struct, frozen=True):
         last; "full": it is on the last rung; "alarm": as in ``state``.
     imitated, imitate
         Number of lists that were imitated, lists of a log included, and number after which the guard begins; 0 if it need not wait.
+    waiting
+        Number of closed guard lists that are not counted yet, because a guard list that was shown earlier is still open.
     """
 
     name: str
@@ -765,6 +767,7 @@ class GuardInfo(msgspec.Struct, frozen=True):
     phase: Literal["imitating", "climbing", "full", "alarm"] = "climbing"
     imitated: int = 0
     imitate: int = 0
+    waiting: int = 0
 
 
 class Overview(msgspec.Struct, frozen=True):

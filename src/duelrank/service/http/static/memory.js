@@ -135,6 +135,6 @@ function choiceRow(each, most) {
 /** Say in a list what the memory of its query adds to a score. */
 function memoryTag(boost) {
   const tag = element("span", `memory ${signed(boost)}`, `tag memory ${boost < 0 ? "minus" : ""}`);
-  tag.title = boost < 0 ? "The users of this query passed over it; the score includes that." : "The users of this query chose it; the score includes that.";
+  tag.title = boost < 0 ? "The users of this query passed over it; the score includes that." : "The users of this query chose it, or it was raised once to be tried; the score includes that.";
   return tag;
 }
