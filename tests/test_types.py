@@ -89,7 +89,13 @@ class TestQuery:
         assert Query("q", [[1.0]]) != "q"
 
     def test_it_has_no_labels_and_no_hash(self):
-        assert {field.name for field in dataclasses.fields(Query)} == {"id", "features", "documents", "boosts"}
+        assert {field.name for field in dataclasses.fields(Query)} == {
+            "id",
+            "features",
+            "documents",
+            "boosts",
+            "missing",
+        }
         with pytest.raises(TypeError):
             hash(Query("q", [[1.0]]))
 

@@ -11,7 +11,9 @@ from .evidence import Comparison
 from .experiments import compare
 from .learner import Learner
 from .metrics import evaluate, nDCG, online_performance
+from .placing import Placement
 from .projection import DocumentSpace
+from .representation import Interactions
 from .simulation import Record, RunSpec, simulate
 
 __version__: str
@@ -29,7 +31,9 @@ __all__ = [
     "DuelrankError",
     "Feedback",
     "Impression",
+    "Interactions",
     "Learner",
+    "Placement",
     "Projected",
     "Query",
     "Record",

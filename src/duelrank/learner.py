@@ -379,7 +379,7 @@ class Learner:
                 f"{spell(self.algorithm)} has a model for each query: give Query(id, features), not features alone"
             )
         try:
-            return Query("", _in_order(given, self.feature_names))
+            return Query("", _in_order(given, self.feature_names), missing=self.algorithm.fills)
         except DuelrankError as error:
             raise type(error)(
                 f"expected a Query, or its features as a table with a row for each document: {error}"
@@ -389,6 +389,7 @@ class Learner:
         query = self._query(given)
         if (found := query.features.shape[1]) != self.n_features:
             raise ShapeMismatch(f"the ranker has {counted(self.n_features, 'feature')}, query {query.id!r} has {found}")
+        self.algorithm.check_features(self.state, query)
         return query
 
     def _check_weights(self, what: str) -> None:

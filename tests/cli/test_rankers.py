@@ -66,6 +66,17 @@ def service(monkeypatch):
     return service
 
 
+def test_missing_values_and_contexts(cli, service):
+    given = ("--missing", "price", "--missing", "age=30", "--context", "mobile=price", "--context", "mobile=bm25")
+    declared = {"missing": {"price": "neutral", "age": 30.0}, "context": {"mobile": ["price", "bm25"]}}
+    cli("rankers", "create", "shop", "mgd-dsp", "--features", "bm25,price,age", *given)
+    method, path, body = service.asked()
+    assert (method, path) == ("POST", "/v1/rankers")
+    assert body == {"name": "shop", "algorithm": "mgd-dsp", "features": ["bm25", "price", "age"], **declared}
+    cli("rankers", "change", "shop", *given)
+    assert service.asked() == ("PATCH", "/v1/rankers/shop", declared)
+
+
 def test_list(cli, cli_json, service):
     assert [each["name"] for each in cli_json("rankers", "list")] == ["shop"]
     assert str(service.requests[0].url) == "http://127.0.0.1:8000/v1/rankers"
@@ -292,6 +303,8 @@ def test_control(cli, cli_json, service, words, asked):
         (("create", "shop", "mgd"), "give their names with --features"),
         (("create", "shop", "mgd", "--features", "a", "--weight", "a"), "NAME=NUMBER"),
         (("change", "shop", "--action", "purchase"), "NAME=NUMBER"),
+        (("change", "shop", "--missing", "price=none"), "NAME=NUMBER"),
+        (("change", "shop", "--context", "mobile"), "NAME=FEATURE"),
         (
             ("create", "shop", "mgd", "--features", "a", "--weight", "a=1", "--from", "b"),
             "only one of --weight, --from and --model",

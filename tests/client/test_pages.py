@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -28,6 +29,15 @@ def test_the_first_click_is_learned(url, capsys):
     run("start/first-learned-click.md", "As a service", url, {})
     assert capsys.readouterr().out.startswith("show [")
     until(lambda: httpx.get(f"{url}/v1/rankers/shoes", timeout=FOR_EVER).json()["learned"] == 1)
+
+
+def test_the_example_of_a_shop_learns_what_phones_change(url, capsys):
+    run("how-to/shop.md", "An example", url, {})
+    learned, _, weights = capsys.readouterr().out.partition(" ")
+    assert int(learned) > 500  # some of the last are not learned from yet
+    found = ast.literal_eval(weights)
+    assert found["price"] > 1.0
+    assert found["price"] + found["mobile*price"] < -1.0
 
 
 def curl(url, address, *data):

@@ -33,6 +33,7 @@ RUN_BY = {
     "docs/serving.md#Modes, and a safe way into production": "tests/client/test_serving_page.py",
     "docs/start/first-learned-click.md#As a service": "tests/client/test_pages.py",
     "docs/engines.md": "tests/engines",
+    "docs/how-to/shop.md#An example": "tests/client/test_pages.py",
     "docs/how-to/own-algorithm.md#Check it": "tests/test_own_algorithm.py",
     "docs/how-to/own-algorithm.md#The file": "tests/test_own_algorithm.py",
     "docs/how-to/own-algorithm.md#Your own network": "tests/test_own_algorithm.py",

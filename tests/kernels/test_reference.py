@@ -523,6 +523,13 @@ def steps_case(draw: Any) -> tuple[Any, ...]:
     return knots_case(draw, least=3)
 
 
+def filled_case(draw: Any) -> tuple[Any, ...]:
+    n, d = draw(st.integers(1, 6)), draw(st.integers(1, 3))
+    features, missing = draw(numbers(n, d)), draw(flags(n * d)).reshape(n, d)
+    values = np.where(draw(flags(d)), np.nan, draw(numbers(d)))
+    return np.where(missing, np.nan, features), values
+
+
 def slots_case(draw: Any) -> tuple[Any, ...]:
     seen, n = draw(st.integers(0, 60)), draw(st.integers(1, 30))
     return seen, n, draw(st.integers(1, 20)), draw(st.integers(20, 60)), draw(streams())
@@ -708,6 +715,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("representation", "steps"): steps_case,
     ("representation", "shares"): knots_case,
     ("representation", "query_ranks"): lambda draw: (draw(numbers(draw(st.integers(1, 7)), 3)),),
+    ("representation", "filled"): filled_case,
     ("representation", "sample_slots"): slots_case,
     ("representation", "is_within"): lambda draw: knots_case(draw, least=2, most=2),
     ("pdgd", "draw"): plackett_luce_draw_case,

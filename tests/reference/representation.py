@@ -88,6 +88,17 @@ def query_ranks(features: Floats) -> Floats:
     return np.asarray((less + 0.5 * equal) / max(1, len(features) - 1))
 
 
+def filled(features: Floats, values: Floats) -> Floats:
+    """Replace each NaN by the value of its feature, or by the mean of the others."""
+    found = features.copy()
+    for column, value in zip(found.T, values, strict=True):
+        missing = np.isnan(column)
+        known = column[~missing]
+        mean = np.clip((known / max(1, len(known))).sum(), known.min(), known.max()) if len(known) else 0.0
+        column[missing] = mean if np.isnan(value) else value
+    return found
+
+
 def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream: NDArray[np.uint64]) -> Ints:
     """Draw the slot of the sample for each new document, −1 for none; an empty array if no document gets one."""
     slots = []

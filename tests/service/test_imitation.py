@@ -15,9 +15,9 @@ from duelrank.core.errors import Conflict, InvalidRecipe, InvalidValue
 from duelrank.core.randomness import stream_key
 from duelrank.evidence import GuardSpec
 from duelrank.kernels.random import derive
-from duelrank.service.definition import BASELINE, GUARD, Change, RankerSpec, Start, normalized
+from duelrank.service.definition import BASELINE, GUARD, RankerSpec, Start, normalized
 from duelrank.service.http import schema
-from duelrank.service.http.schema import Document, LoggedImpression, RankRequest
+from duelrank.service.http.schema import Change, Document, LoggedImpression, RankRequest
 from duelrank.service.log import CREATED, FAILED, IMPRESSION, RANKERS, StoredImpression, pack, unpack
 from duelrank.service.replay import replay
 from duelrank.storage import NewEvent

@@ -69,7 +69,7 @@ def read_everything(service, expected) -> None:
     for name, ranker in expected["rankers"].items():
         info = service.ranker(name)
         later = {"imitate": 0, "imitated": 0}  # it was created before there was such a phase
-        newer = {"skipped_by_reason": {}, "fit": None, "remembers": False}
+        newer = {"skipped_by_reason": {}, "fit": None, "remembers": False, "context": {}}
         assert without_words(msgspec.to_builtins(info)) == ranker["info"] | later | newer
         if ranker["guard"] is not None:
             found = without_words(msgspec.to_builtins(service.guard(name)))
@@ -134,7 +134,7 @@ def test_specifications_and_changes_are_stored_under_these_names():
     assert stored[0] == {
         "name": "shop", "algorithm": "mgd", "features": ["a", "b"], "representation": None, "length": 10, "exploration": 1.0,
         "mode": "learn", "seed": 0, "close_after": 1800.0, "start": {"from": "other", "version": 3}, "precision": "float64",
-        "retired": [], "actions": {"click": 1.0}, "imitate": 7,
+        "retired": [], "actions": {"click": 1.0}, "imitate": 7, "context": {},
         "guard": {
             "share": 0.2, "false_alarm_every": 1e6, "margin": 0.0, "on_alarm": "baseline", "promote": [0.5, 1.0],
             "webhook": "https://a.example", "anonymous": "count",

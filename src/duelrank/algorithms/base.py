@@ -85,6 +85,8 @@ class Algorithm(Part, ABC):
     moves_without_clicks: ClassVar[bool] = False
     #: Whether a score is the sum of weight times column. If not, as in a neural network, no weight belongs to one feature.
     linear: ClassVar[bool] = True
+    #: Whether values of features may be missing, which is NaN.
+    fills: ClassVar[bool] = False
 
     def __rrshift__(self, representation: object) -> Algorithm:
         """Return this algorithm with a representation before it: ``representation >> algorithm``."""
@@ -249,6 +251,10 @@ class Algorithm(Part, ABC):
         return StepExplanation(state.weights, after.weights, direction, direction)
 
     def check_features(self, state: State, query: Query) -> None:
-        """Raise `ShapeMismatch` if a query has another number of features than the ranker."""
+        """Raise `ShapeMismatch` if a query has another number of features than the ranker, or an error for missing values."""
+        if query.missing and not self.fills:
+            raise InvalidRecipe(
+                f"{spell(self)} needs all values: begin it with missing, as in missing >> {spell(self)}"
+            )
         if (found := query.features.shape[1]) != (expected := self.n_features(state)):
             raise ShapeMismatch(f"the ranker has {counted(expected, 'feature')}, query {query.id!r} has {found}")

@@ -89,6 +89,11 @@ class Represented(Algorithm):
         return self.base.linear
 
     @property
+    def fills(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the representation replaces missing values."""
+        return self.representation.fills
+
+    @property
     def weights_follow_memory(self) -> bool:  # type: ignore[override]  # of this recipe
         """Whether the base computes its weights from its memory."""
         return self.base.weights_follow_memory

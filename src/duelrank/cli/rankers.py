@@ -94,6 +94,22 @@ ActionOption = Annotated[
         help="Weight of an action; by default click=1 only. Repeat it for all actions.",
     ),
 ]
+MissingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        metavar="NAME[=NUMBER]",
+        help="Feature that documents may lack, and the number that it then counts as; by default a neutral one. May be repeated.",
+    ),
+]
+ContextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--context",
+        metavar="NAME=FEATURE",
+        help="Context, such as mobile, and a feature that counts differently in it. May be repeated.",
+    ),
+]
 AddOption = Annotated[
     list[str] | None, typer.Option("--add-feature", help="Name of a new feature, with weight 0. May be repeated.")
 ]
@@ -156,28 +172,28 @@ def create(
     guard_with: GuardWithOption = None,
     imitate: ImitateOption = None,
     action: ActionOption = None,
+    missing: MissingOption = None,
+    context: ContextOption = None,
     url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
     """Create a ranker; repeating the same command changes nothing."""
-    start = _start(weight, from_ranker, from_version, model)
+    settings = {"length": length, "exploration": exploration, "mode": mode, "seed": seed, "close_after": close_after}
     with connect(url, api_key) as client:
         info = client.create_ranker(
             name,
             algorithm,
             _feature_names(features, features_file),
             representation=_representation(representation),
-            length=length,
-            exploration=exploration,
-            mode=mode,
-            seed=seed,
-            close_after=close_after,
-            start=start,
+            start=_start(weight, from_ranker, from_version, model),
             precision=precision,
             guard=_guard(guard, guard_with),
             actions=numbers_by_name("--action", action, "purchase=10"),
             imitate=imitate,
+            missing=_missing(missing),
+            context=_context(context),
+            **settings,  # type: ignore[arg-type]  # of several types
         )
     _print(info, json)
 
@@ -195,6 +211,8 @@ def change(
     guard_with: GuardWithOption = None,
     action: ActionOption = None,
     representation: RepresentationOption = None,
+    missing: MissingOption = None,
+    context: ContextOption = None,
     url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
@@ -211,6 +229,8 @@ def change(
         "retire_features": retire_feature or None,
         "actions": numbers_by_name("--action", action, "purchase=10"),
         "representation": _representation(representation),
+        "missing": _missing(missing),
+        "context": _context(context),
     }
     given = {key: value for key, value in changes.items() if value is not None}
     settings = _guard(guard, guard_with)
@@ -393,6 +413,25 @@ def numbers_by_name(option: str, given: list[str] | None, example: str) -> dict[
             found[name.strip()] = float(number)
         except ValueError:
             raise InvalidValue(f"{option} must be NAME=NUMBER, such as {example}, got {text!r}") from None
+    return found or None
+
+
+def _missing(given: list[str] | None) -> dict[str, str | float] | None:
+    """Return what replaces missing values by feature, or None if no feature is given."""
+    numbers = numbers_by_name("--missing", [each for each in given or () if "=" in each], "price=35") or {}
+    return {each: "neutral" for each in given or () if "=" not in each} | numbers or None
+
+
+def _context(given: list[str] | None) -> dict[str, list[str]] | None:
+    """Return the features of each context, or None if there is none."""
+    from duelrank.core.errors import InvalidValue
+
+    found: dict[str, list[str]] = {}
+    for text in given or ():
+        name, equals, feature = text.partition("=")
+        if not (name and equals and feature):
+            raise InvalidValue(f"--context must be NAME=FEATURE, such as mobile=price, got {text!r}")
+        found.setdefault(name, []).append(feature)
     return found or None
 
 

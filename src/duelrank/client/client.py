@@ -41,6 +41,7 @@ from duelrank.service.http.schema import (
     LoggedImpression,
     MemoryInfo,
     ModelCurves,
+    PageRequest,
     RankAnswer,
     RankerInfo,
     RankerSpec,
@@ -172,6 +173,8 @@ class _BaseClient:
         guard: Guard | None = None,
         actions: Mapping[str, float] | None = None,
         imitate: int | None = None,
+        context: Mapping[str, Iterable[str]] | None = None,
+        missing: Iterable[str] | Mapping[str, str | float] | None = None,
     ) -> Call[RankerInfo]:
         """Create a ranker, or return the one that the same call created before.
 
@@ -181,6 +184,8 @@ class _BaseClient:
         """
         given = {key: value for key, value in locals().items() if value is not None and key != "self"}
         given["features"] = names = list(features)
+        given |= {"missing": _declared(missing)} if missing else {}
+        given |= {} if context is None else {"context": {one: list(of) for one, of in context.items()}}
         given |= {} if representation is None else {"representation": _representation(representation, names)}
         given |= {} if start is None else {"start": _start(start)}
         return Call("POST", "/v1/rankers", answer(RankerInfo), encode(given), patience=SLOW)
@@ -204,13 +209,19 @@ class _BaseClient:
         guard: Guard | msgspec.UnsetType | None = msgspec.UNSET,
         actions: Mapping[str, float] | None = None,
         representation: str | Mapping[str, Any] | None = None,
+        context: Mapping[str, Iterable[str]] | None = None,
+        missing: Iterable[str] | Mapping[str, str | float] | None = None,
     ) -> Call[RankerInfo]:
         """Change a ranker; it keeps what it has learned, and all parameters that are not given."""
         added, retired = _names(add_features), _names(retire_features)
         weights = None if actions is None else dict(actions)
         written = dict(representation) if isinstance(representation, Mapping) else representation
-        change = Change(exploration, close_after, length, mode, added, retired, actions=weights, representation=written)
-        content = msgspec.to_builtins(change) | ({} if guard is msgspec.UNSET else {"guard": guard})
+        products = None if context is None else {one: _names(of) for one, of in context.items()}
+        change = Change(
+            exploration, close_after, length, mode, added, retired, msgspec.UNSET, weights, written, products
+        )
+        content = msgspec.to_builtins(change) | ({"missing": _declared(missing)} if missing else {})
+        content |= {} if guard is msgspec.UNSET else {"guard": guard}
         return Call("PATCH", _path(name), answer(RankerInfo), encode(content), patience=SLOW)
 
     @_method(confirm="The name of the ranker again.")
@@ -255,16 +266,26 @@ class _BaseClient:
         explain: bool = False,
         query: str | None = None,
         query_key: str | None = None,
+        context: Mapping[str, float] | None = None,
+        fixed: Mapping[str, int] | None = None,
+        below_top: Mapping[str, int] | None = None,
+        page: int | None = None,
     ) -> Call[RankAnswer]:
         """Return the order in which to show some documents."""
         content: dict[str, Any] = {"impression_id": impression_id or new_id()}
-        given = {"length": length, "query": query, "query_key": query_key}
+        given: dict[str, Any] = {"length": length, "query": query, "query_key": query_key}
+        given |= {"context": context, "fixed": fixed, "below_top": below_top, "page": page}
         content |= {name: value for name, value in given.items() if value is not None}
         content |= {"explain": True} if explain else {}
         table = _table(documents)
         kind = JSON if table is None else MESSAGEPACK
         content["documents"] = _documents(documents) if table is None else table
         return Call("POST", _path(name, "rank"), answer(RankAnswer), encode(content, kind), kind)
+
+    @_method(PageRequest)
+    def page(self, name: str, impression_id: str, start: int, size: int = 10) -> Call[RankAnswer]:
+        """Return another page of an impression that was ranked with a ``page``; only pages that were returned are learned from."""
+        return Call("POST", _path(name, "page"), answer(RankAnswer), encode(PageRequest(impression_id, start, size)))
 
     @_method(events="One `FeedbackEvent` or many, or unchanged UBI events.")
     def feedback(self, name: str, events: Event | Iterable[Event]) -> Call[FeedbackCounts]:
@@ -285,10 +306,14 @@ class _BaseClient:
         clicks: Sequence[str] = (),
         examined: int | None = None,
         user_id: str | None = None,
+        removed: Sequence[str] = (),
     ) -> Call[FeedbackCounts]:
         """Close an impression, with its last clicks if any, so that the ranker learns from it."""
         clicked = [clicks] if isinstance(clicks, str) else list(clicks)
-        return _feedback(name, [FeedbackEvent(impression_id, clicked, examined, close=True, user_id=user_id)])
+        event = FeedbackEvent(
+            impression_id, clicked, examined, close=True, user_id=user_id, removed=list(_names(removed))
+        )
+        return _feedback(name, [event])
 
     @_method(ExperimentSpec)
     def create_experiment(
@@ -520,6 +545,10 @@ def _version(version: int | None) -> dict[str, QueryValue]:
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _declared(missing: Iterable[str] | Mapping[str, str | float]) -> Any:
+    return dict(missing) if isinstance(missing, Mapping) else _names(missing)
 
 
 def _representation(given: Any, names: Sequence[str]) -> Any:

@@ -484,15 +484,17 @@ def _hints(cls: type[Part]) -> dict[str, Any]:
 
 def _converted(value: Any, hint: Any, where: str) -> Any:
     """Return the value converted to its type hint (such as int to float), or raise an error that lists the allowed values."""
-    for option in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
-        fitted = _fit_one(value, option)
-        if fitted is not _MISFIT:
-            return fitted
-    raise InvalidRecipe(f"{where} must be {_describe_hint(hint)}, got {value!r}")
+    fitted = _fit_one(value, hint)
+    if fitted is _MISFIT:
+        raise InvalidRecipe(f"{where} must be {_describe_hint(hint)}, got {value!r}")
+    return fitted
 
 
 def _fit_one(value: Any, hint: Any) -> Any:
     origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        options = (_fit_one(value, option) for option in get_args(hint))
+        return next((fitted for fitted in options if fitted is not _MISFIT), _MISFIT)
     if origin is Annotated:
         inner, bounds = get_args(hint)
         fitted = _fit_one(value, inner)

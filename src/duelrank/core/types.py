@@ -66,6 +66,8 @@ class Query:
         The ids of the documents, for algorithms that remember documents; without them, a document is known by its row.
     boosts
         (n_documents,) what every ranker adds to the score of each document; without them, nothing.
+    missing
+        Whether features may be NaN, for values that are missing; only for recipes that begin with ``missing >>``.
 
     Examples
     --------
@@ -81,11 +83,17 @@ class Query:
     features: Features
     documents: tuple[str, ...] = _NO_DOCUMENTS
     boosts: Boosts = field(default_factory=lambda: NO_BOOSTS)
+    missing: bool = False
 
     if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
-            self, id: str, features: ArrayLike, documents: Sequence[str] = ..., boosts: ArrayLike = ...
+            self,
+            id: str,
+            features: ArrayLike,
+            documents: Sequence[str] = ...,
+            boosts: ArrayLike = ...,
+            missing: bool = False,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -93,7 +101,7 @@ class Query:
             raise InvalidValue(
                 f"the id of a query must be a text, the first argument: Query('shoes', features), got {self.id!r}"
             )
-        object.__setattr__(self, "features", _checked_features(self.features))
+        object.__setattr__(self, "features", _checked_features(self.features, self.missing))
         if self.documents is not _NO_DOCUMENTS:
             object.__setattr__(self, "documents", _checked_documents(self.documents, self.n_documents))
         if self.boosts is not NO_BOOSTS:
@@ -114,6 +122,7 @@ class Query:
         object.__setattr__(query, "features", features)
         object.__setattr__(query, "documents", documents)
         object.__setattr__(query, "boosts", NO_BOOSTS if boosts is None else boosts)
+        object.__setattr__(query, "missing", False)
         return query
 
     def with_features(self, features: Features) -> Query:
@@ -132,7 +141,7 @@ class Query:
         return (
             isinstance(other, Query)
             and self.id == other.id
-            and np.array_equal(self.features, other.features)
+            and np.array_equal(self.features, other.features, equal_nan=True)
             and self.documents == other.documents
             and np.array_equal(self.boosts, other.boosts)
         )
@@ -166,15 +175,18 @@ def _checked_boosts(given: ArrayLike, n_documents: int) -> Boosts:
     return frozen(np.ascontiguousarray(found, np.float64))
 
 
-def _checked_features(given: ArrayLike) -> Features:
-    features = checked_table(given)
+def _checked_features(given: ArrayLike, missing: bool) -> Features:
+    features = checked_table(given, missing)
     if features.shape[0] == 0 or features.shape[1] == 0:
         raise ShapeMismatch(f"a query needs at least one document and one feature, got shape {features.shape}")
     return features
 
 
-def checked_table(given: ArrayLike) -> Features:
-    """Return features as a read-only, C-ordered float64 table, or raise an error that states the problem and its position."""
+def checked_table(given: ArrayLike, missing: bool = False) -> Features:
+    """Return features as a read-only, C-ordered float64 table, or raise an error that states the problem and its position.
+
+    ``missing`` is whether NaN is accepted.
+    """
     try:
         table = np.asarray(given)
         if table.dtype.kind not in "biufO":
@@ -187,7 +199,7 @@ def checked_table(given: ArrayLike) -> Features:
     # One pass detects any NaN or infinity; only then is its position searched for (a sum of finite numbers may overflow).
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.add.reduce(features, axis=None)
-    if not math.isfinite(total) and not (finite := np.isfinite(features)).all():
+    if not math.isfinite(total) and not (finite := np.isfinite(features) | (missing & np.isnan(features))).all():
         document, feature = np.argwhere(~finite)[0]
         found = features[document, feature]
         raise InvalidValue(f"features must be finite, found {found} at document {document}, feature {feature}")
@@ -254,6 +266,8 @@ class Feedback:
     weights
         One number per shown position: the weight of the action there, such as 1 for a click and 10 for a purchase; positive at
         clicks, 0 elsewhere. None: every click weighs 1.
+    seen
+        Number of positions that the user has seen at least, because a click on something below that does not belong to the list.
 
     Examples
     --------
@@ -267,11 +281,12 @@ class Feedback:
     clicks: Clicks
     examined: int | None = None
     weights: Gains | None = None
+    seen: int = 0
 
     if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
-            self, clicks: ArrayLike, examined: int | None = None, weights: ArrayLike | None = None
+            self, clicks: ArrayLike, examined: int | None = None, weights: ArrayLike | None = None, seen: int = 0
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -281,14 +296,16 @@ class Feedback:
             object.__setattr__(self, "examined", _checked_depth(self.examined, clicks))
         if self.weights is not None:
             object.__setattr__(self, "weights", _checked_gains(self.weights, clicks))
+        whole_number("seen", self.seen, least=0, most=clicks.size)
 
     @classmethod
-    def trusted(cls, clicks: Clicks, examined: int | None, weights: Gains | None = None) -> Feedback:
+    def trusted(cls, clicks: Clicks, examined: int | None, weights: Gains | None = None, seen: int = 0) -> Feedback:
         """Make feedback without validation, such as from the clicks of a simulated user."""
         feedback = object.__new__(cls)
         object.__setattr__(feedback, "clicks", clicks)
         object.__setattr__(feedback, "examined", examined)
         object.__setattr__(feedback, "weights", weights)
+        object.__setattr__(feedback, "seen", seen)
         return feedback
 
     @property
@@ -298,7 +315,9 @@ class Feedback:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Feedback) and self.examined == other.examined and np.array_equal(self.gains, other.gains)
+            isinstance(other, Feedback)
+            and (self.examined, self.seen) == (other.examined, other.seen)
+            and np.array_equal(self.gains, other.gains)
         )
 
     __hash__ = None  # type: ignore[assignment]  # holds an array

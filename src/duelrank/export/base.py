@@ -126,7 +126,10 @@ def supported_formats(representation: Representation) -> tuple[tuple[str, ...], 
     >>> supported_formats(QueryScaled())[1]
     ('elasticsearch', 'opensearch', 'ranklib', 'solr')
     """
-    n_features = len(next((part.scalings for _, part in walk(representation) if isinstance(part, Fixed)), ("",)))
+    given = (
+        part.scalings if isinstance(part, Fixed) else getattr(part, "values", ()) for _, part in walk(representation)
+    )
+    n_features = max(1, *map(len, given))
     seen = representation.start(n_features)
     if knots_of(seen) is not None:  # as it will be after some lists
         seen = with_knots(seen, frozen(np.tile([0.0, 0.5, 1.0], (n_features, 1))))

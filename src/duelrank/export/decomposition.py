@@ -23,6 +23,7 @@ from duelrank.representation import (
     Curve,
     Fixed,
     MinMax,
+    Missing,
     QueryRanks,
     QueryScaled,
     Raw,
@@ -51,10 +52,13 @@ class Inputs:
         The steps within a query: `QueryScaled`, `QueryRanks`, both, or none.
     scalings
         The scaling of each feature after these steps. A scaling with scale 0 makes the feature constant.
+    missing
+        What replaces missing values before all steps, None for nothing.
     """
 
     within: tuple[Representation, ...]
     scalings: tuple[Scaling, ...]
+    missing: Missing | None = None
 
     @property
     def scales(self) -> bool:
@@ -62,7 +66,7 @@ class Inputs:
         return any(not isinstance(each, Unscaled) for each in self.scalings)
 
 
-def inputs_of(model: Model, engine: str, within_query: bool = False) -> Inputs:
+def inputs_of(model: Model, engine: str, within_query: bool = False, averages: bool = False) -> Inputs:
     """Return the inputs of a model's curves.
 
     They are exact up to a constant per query: a fixed scaling of all values does not change their positions within the query.
@@ -71,12 +75,18 @@ def inputs_of(model: Model, engine: str, within_query: bool = False) -> Inputs:
     ----------
     within_query
         Whether the engine can compare the documents of a query; other engines compute one formula for all queries.
+    averages
+        Whether it can also average the values that are known in a query.
     """
     within: tuple[Representation, ...] = ()
     scalings: tuple[Scaling, ...] = (Unscaled(),) * len(model.features)
-    stages = _stages(model)
+    missing, stages = None, _stages(model)
     for stage in stages:
-        if isinstance(stage, Fixed):
+        if isinstance(stage, Missing):
+            missing = stage
+            if not averages and np.isnan(stage.numbers(len(model.features))[_may_lack(stage, model)]).any():
+                raise Unrepresentable(_no_average(engine))
+        elif isinstance(stage, Fixed):
             scalings = tuple(map(_combined, scalings, stage.scalings))
         elif isinstance(stage, QueryScaled | QueryRanks):
             if not within_query:
@@ -89,7 +99,18 @@ def inputs_of(model: Model, engine: str, within_query: bool = False) -> Inputs:
             raise Unrepresentable(
                 f"{engine} cannot compute {spell(stage)} before other representations or a scorer{able}"
             )
-    return Inputs(within, scalings)
+    return Inputs(within, scalings, missing)
+
+
+def _may_lack(missing: Missing, model: Model) -> NDArray[np.bool_]:
+    return np.isin(model.features, missing.lacking(model.features))
+
+
+def _no_average(engine: str) -> str:
+    return (
+        f"{engine} cannot compute a neutral value for what is missing, the mean of the other documents of the query; onnx (one "
+        "batch = one query) and json support this model; other formats need a number for each feature in missing"
+    )
 
 
 def _stages(model: Model) -> Sequence[Representation]:
@@ -100,7 +121,7 @@ def _stages(model: Model) -> Sequence[Representation]:
     last = found[-1]
     return (
         found
-        if not isinstance(model, LinearModel) or isinstance(last, Raw | Fixed | QueryScaled | QueryRanks)
+        if not isinstance(model, LinearModel) or isinstance(last, Missing | Raw | Fixed | QueryScaled | QueryRanks)
         else found[:-1]
     )
 

@@ -119,7 +119,7 @@ class Model(ABC):
 
     def score(self, features: ArrayLike) -> NDArray[np.float64]:
         """Return the scores of one query's documents, from their raw features; higher is better."""
-        raw = Query("", features).features
+        raw = Query("", features, missing=self.representation.fills).features
         if raw.shape[1] != len(self.features):
             raise ShapeMismatch(
                 f"the model has {counted(len(self.features), 'feature')}, the documents have {raw.shape[1]}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from duelrank.core.errors import MissingExtra
 from duelrank.export.base import Format, register_format
@@ -103,8 +103,8 @@ class _Graph:
 
 
 def _graph(model: Model) -> _Graph:
-    graph, inputs = _Graph(), inputs_of(model, ENGINE, within_query=True)
-    value = "features"
+    graph, inputs = _Graph(), inputs_of(model, ENGINE, within_query=True, averages=True)
+    value = "features" if inputs.missing is None else _filled(graph, inputs.missing.numbers(len(model.features)))
     for stage in inputs.within:
         value = _ranks(graph, value) if isinstance(stage, QueryRanks) else _places(graph, value)
     if isinstance(model, ScorerModel):
@@ -194,6 +194,29 @@ def _places(graph: _Graph, value: str) -> str:
     graph.add("Where", "constant one span", "divisor")
     graph.add("Sub", f"{value} least", "from_least")
     return graph.add("Div", "from_least divisor", "places")
+
+
+def _filled(graph: _Graph, numbers: NDArray[np.float64]) -> str:
+    """Replace NaN by the number of its feature or, if that is NaN, by the mean of the other values of the batch, 0 without any."""
+    graph.numbers(one=1.0, zero=0.0, beyond=np.finfo(np.float32).max, number=np.nan_to_num(numbers))
+    graph.constants |= {"rows": np.array([0]), "has_number": ~np.isnan(numbers)}
+    graph.add("IsNaN", "features", "is_missing")
+    graph.add("Cast", graph.add("Not", "is_missing", "is_known"), "known", to=1)
+    graph.add("Max", graph.add("ReduceSum", "known rows", "n_known", keepdims=1) + " one", "n_values")
+    graph.add("Div", graph.add("Where", "is_missing zero features", "values") + " n_values", "shares")
+    graph.add("ReduceSum", "shares rows", "sum", keepdims=1)
+    graph.add("Neg", "beyond", "before")
+    graph.add(
+        "ReduceMin", graph.add("Where", "is_missing beyond features", "from_below"), "lower", axes=[0], keepdims=1
+    )
+    graph.add(
+        "ReduceMax", graph.add("Where", "is_missing before features", "from_above"), "upper", axes=[0], keepdims=1
+    )
+    graph.add("Max", graph.add("Min", "sum upper", "capped") + " lower", "within")
+    graph.add("Greater", "n_known zero", "any_known")
+    graph.add("Where", "any_known within zero", "neutral")
+    graph.add("Where", "has_number number neutral", "filling")
+    return graph.add("Where", "is_missing filling features", "filled")
 
 
 def _ranks(graph: _Graph, value: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -129,12 +130,19 @@ def _profile(name: str) -> str:
 def _features(model: LinearModel, inputs: Inputs, rank_features: Mapping[str, str]) -> list[_Feature]:
     check_names(rank_features, model)
     identifiers = _unique(map(_identifier, model.features))
+    n_features, missing = len(model.features), inputs.missing
+    numbers = np.full(n_features, np.nan) if missing is None else missing.numbers(n_features)
     return [
-        _Feature(name, identifier, _expression(name, rank_features.get(name)), own)
-        for name, identifier, own in zip(
-            model.features, identifiers, _summands(model, inputs, identifiers), strict=True
+        _Feature(name, identifier, _known(_expression(name, rank_features.get(name)), number), own)
+        for name, identifier, number, own in zip(
+            model.features, identifiers, numbers.tolist(), _summands(model, inputs, identifiers), strict=True
         )
     ]
+
+
+def _known(expression: str, number: float) -> str:
+    """Return an expression that has a number where the value is missing; none if that is NaN."""
+    return expression if math.isnan(number) else f"if (isNan({expression}), {_decimal(number)}, {expression})"
 
 
 def _summands(model: LinearModel, inputs: Inputs, identifiers: Iterable[str]) -> Iterable[list[tuple[str, float, str]]]:

@@ -176,6 +176,35 @@ def query_ranks(features: Floats) -> Floats:
 
 
 @kernel
+def filled(features: Floats, values: Floats) -> Floats:
+    """Replace each NaN by the value of its feature; if that is NaN too, by the mean of the feature's other values, 0 without any.
+
+    Where nothing is missing, this copies. The mean is within the range of the other values, in spite of rounding.
+    """
+    found = features.copy()
+    n_documents, n_features = features.shape
+    for feature in range(n_features):
+        n_known = 0
+        for document in range(n_documents):
+            n_known += not np.isnan(features[document, feature])
+        if n_known == n_documents:
+            continue
+        value, low, high = values[feature], np.inf, -np.inf
+        if np.isnan(value):
+            value = 0.0
+            for document in range(n_documents):
+                known = features[document, feature]
+                if not np.isnan(known):
+                    value += known / n_known
+                    low, high = min(low, known), max(high, known)
+            value = min(max(value, low), high) if n_known else 0.0
+        for document in range(n_documents):
+            if np.isnan(features[document, feature]):
+                found[document, feature] = value
+    return found
+
+
+@kernel
 def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream: Stream) -> Ints:
     """Draw the slot of the sample for each new document, −1 for none, so that all documents seen are equally likely in it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -10,11 +11,11 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.core.errors import InvalidRecipe
-from duelrank.core.registry import Part, alias, register, spell
+from duelrank.core.errors import InvalidRecipe, ShapeMismatch
+from duelrank.core.registry import Part, alias, counted, register, spell
 from duelrank.core.types import Features, Memory, Stream, Weights, frozen
 from duelrank.kernels.datasets import scale_queries, scale_query
-from duelrank.kernels.representation import query_ranks
+from duelrank.kernels.representation import filled, query_ranks
 
 #: The argument of curves: the value of a feature as given, the value after fixed scalings, its place in the range of the query, or
 #: its rank in the query.
@@ -78,6 +79,8 @@ class Representation(Part, ABC):
     learns: ClassVar[bool] = False
     #: Whether all its columns are between 0 and 1.
     within_unit: ClassVar[bool] = False
+    #: Whether values may be missing, which is NaN: it, or the first representation of a chain, replaces them.
+    fills: ClassVar[bool] = False
     #: The argument of its curves.
     domain: ClassVar[Domain] = "value"
     #: The argument of the curves of a representation that follows it; None for its own domain.
@@ -270,6 +273,10 @@ class Chain(Representation):
             )
         if isinstance(self.then, Chain):
             raise InvalidRecipe(f"write {self!r} as one chain, from left to right: a >> b >> c")
+        if self.then.fills:
+            raise InvalidRecipe(
+                f"{self!r} replaces missing values too late; what replaces them is the first representation"
+            )
 
     @property
     def spelling(self) -> str:
@@ -280,6 +287,11 @@ class Chain(Representation):
     def learns(self) -> bool:  # type: ignore[override]  # of this chain
         """Whether the second one learns from the documents that it sees."""
         return self.then.learns
+
+    @property
+    def fills(self) -> bool:  # type: ignore[override]  # of this chain
+        """Whether the first one replaces missing values."""
+        return self.first.fills
 
     @property
     def within_unit(self) -> bool:  # type: ignore[override]  # of this chain
@@ -334,6 +346,85 @@ class Chain(Representation):
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return the curves of the second one, as functions of the result of the first."""
         return self.then.curves(weights, memory)
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Missing(Representation):
+    """Replace missing values, which are NaN; always the first representation.
+
+    A neutral value is the mean of the values of the other documents of the query. The document then gains or loses nothing by this
+    feature against the average of the others, whatever the weight, and the least and the largest value of the query stay what they
+    are. A 0 would be a value like any other: a missing price would be the cheapest.
+
+    Parameters
+    ----------
+    values
+        For each feature "neutral", the number that a missing value counts as, or "never"; empty: all are neutral. The service
+        refuses missing values where they are "never".
+
+    Examples
+    --------
+    A shoe without a price counts as one with a middle price:
+
+    >>> import numpy as np
+    >>> from duelrank.representation import Missing, QueryScaled
+    >>> shoes = np.array([[20.0], [60.0], [np.nan]])
+    >>> Missing().apply(shoes, {}).ravel().tolist(), (Missing() >> QueryScaled()).apply(shoes, {}).ravel().tolist()
+    ([20.0, 60.0, 40.0], [0.0, 1.0, 0.5])
+    """
+
+    fills: ClassVar[bool] = True
+
+    values: tuple[float | Literal["neutral", "never"], ...] = ()
+
+    def start(self, n_features: int, unit: bool = False) -> Memory:
+        """Return an empty memory; raise `ShapeMismatch` if the values are for another number of features."""
+        if self.values and len(self.values) != n_features:
+            raise ShapeMismatch(f"values for {counted(len(self.values), 'missing feature')} do not fit {n_features}")
+        return {}
+
+    def lacking(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the features, of all these, whose values may be missing."""
+        return [name for name, value in zip(names, self._of(len(names)), strict=True) if value != "never"]
+
+    def numbers(self, n_features: int) -> NDArray[np.float64]:
+        """Return the number of each feature, NaN for one that is neutral."""
+        return frozen(np.array([np.nan if isinstance(each, str) else each for each in self._of(n_features)]))
+
+    def _of(self, n_features: int) -> tuple[float | str, ...]:
+        return self.values or ("neutral",) * n_features
+
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Replace the missing values of one query's documents."""
+        found: Features = filled(features, self.numbers(features.shape[1]))
+        return found
+
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return a straight line for each feature, with the weight as its slope."""
+        return _lines(weights)
+
+
+alias("missing", Missing())
+
+
+def split_missing(representation: Representation) -> tuple[Missing | None, Representation]:
+    """Return what replaces missing values, None for nothing, and the rest of a representation."""
+    if isinstance(representation, Missing):
+        return representation, Raw()
+    if not isinstance(representation, Chain):
+        return None, representation
+    missing, first = split_missing(representation.first)
+    if missing is None:
+        return None, representation
+    return missing, representation.then if isinstance(first, Raw) else Chain(first, representation.then)
+
+
+def with_missing(missing: Missing | None, rest: Representation) -> Representation:
+    """Return a representation before which missing values are replaced; the inverse of `split_missing`."""
+    if missing is None or isinstance(rest, Raw):
+        return missing or rest
+    return Chain(with_missing(missing, rest.first), rest.then) if isinstance(rest, Chain) else Chain(missing, rest)
 
 
 def query_scaled(features: Features) -> Features:

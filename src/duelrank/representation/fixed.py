@@ -16,7 +16,15 @@ from duelrank.core.errors import InvalidRecipe, InvalidValue, ShapeMismatch, Unk
 from duelrank.core.grammar import parse
 from duelrank.core.registry import Part, counted, register, spell
 from duelrank.core.types import Features, Memory, Weights, frozen
-from duelrank.representation.base import Curve, Domain, Representation
+from duelrank.representation.base import (
+    Curve,
+    Domain,
+    Missing,
+    Raw,
+    Representation,
+    split_missing,
+    with_missing,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -203,6 +211,8 @@ class Fixed(Representation):
         return found
 
 
+RAW = Raw()
+
 # Kind of scaling, as in Elasticsearch-LTR -> class, names of its parameters in JSON.
 _SCALINGS: dict[str, tuple[type[MinMax] | type[Standard], tuple[str, str]]] = {
     "min_max": (MinMax, ("minimum", "maximum")),
@@ -210,8 +220,10 @@ _SCALINGS: dict[str, tuple[type[MinMax] | type[Standard], tuple[str, str]]] = {
 }
 
 
-def read_representation(given: Any, names: Sequence[str]) -> Representation:
+def read_representation(given: Any, names: Sequence[str], then: Representation = RAW) -> Representation:
     """Return the representation that JSON describes, for features of these names.
+
+    ``then`` follows what replaces missing values, where that does not say what follows.
 
     Examples
     --------
@@ -226,14 +238,39 @@ def read_representation(given: Any, names: Sequence[str]) -> Representation:
     kind = given.get("kind") if isinstance(given, Mapping) else None
     if kind == "fixed":
         return _fixed(given, names)
+    if kind == "missing":
+        return _missing(given, names, then)
     raise InvalidValue(
-        'a representation is the text of a recipe, such as "query-scaled >> ramps", or '
-        f'{{"kind": "fixed", "features": {{...}}}}, got {given!r}'
+        'a representation is the text of a recipe, such as "query-scaled >> ramps", '
+        '{"kind": "fixed", "features": {...}}, or {"kind": "missing", "features": {...}, "then": ...}, '
+        f"got {given!r}"
     )
+
+
+def _missing(given: Mapping[str, Any], names: Sequence[str], then: Representation) -> Representation:
+    values = given.get("features")
+    if not isinstance(values, Mapping) or not set(given) <= {"kind", "features", "then"}:
+        raise InvalidValue(
+            'missing values are {"kind": "missing", "features": {name: "neutral" or a number}, "then": ...}'
+        )
+    for name, value in values.items():
+        if name not in names:
+            raise UnknownName.among("feature", str(name), names)
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not (number or value == "neutral"):
+            raise InvalidValue(f'a missing {name!r} counts as "neutral" or as a number, got {value!r}')
+    rest = read_representation(given["then"], names) if "then" in given else then
+    if rest.fills:
+        raise InvalidValue(f"missing values are replaced twice: {given!r}")
+    return with_missing(Missing(tuple(values.get(name, "never") for name in names)), rest)
 
 
 def write_representation(representation: Representation, names: Sequence[str]) -> str | dict[str, Any]:
     """Return JSON that `read_representation` turns back into the representation."""
+    missing, rest = split_missing(representation)
+    if missing is not None and missing.values:
+        values = {name: each for name, each in zip(names, missing.values, strict=True) if each != "never"}
+        return {"kind": "missing", "features": values, "then": write_representation(rest, names)}
     if not isinstance(representation, Fixed):
         return spell(representation)
     found = {}

@@ -53,8 +53,8 @@ from duelrank.kernels.exploration import unit_directions
 from duelrank.kernels.projection import norm
 from duelrank.kernels.random import derive, uniform
 from duelrank.multileaving import Multileaver
-from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representation
-from duelrank.representation.base import by_feature, knots_of, with_knots
+from duelrank.representation import Chain, Fixed, Interactions, QueryScaled, Raw, Representation
+from duelrank.representation.base import by_feature, knots_of, split_missing, with_knots, with_missing
 from duelrank.representation.curves import Knotted, ShownCurve, column_curves, rise_of, shown_curves, with_curves
 from duelrank.representation.fixed import read_representation, write_representation
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Settings
@@ -148,6 +148,7 @@ class RankerSpec(msgspec.Struct, frozen=True):
     guard: GuardSpec | None = None
     actions: dict[str, float] = msgspec.field(default_factory=lambda: {CLICK: 1.0})
     imitate: int | None = None  # None only before `normalized`
+    context: dict[str, tuple[str, ...]] = {}
 
     def imitates(self, imitated: int, learned: int) -> bool:
         """Whether a ranker still shows the client's order and learns to imitate it.
@@ -174,6 +175,7 @@ class Change(msgspec.Struct, frozen=True):
     guard: GuardSpec | msgspec.UnsetType | None = msgspec.UNSET
     actions: dict[str, float] | None = None
     representation: str | dict[str, Any] | None = None
+    context: dict[str, tuple[str, ...]] | None = None
 
     @property
     def given(self) -> list[str]:
@@ -216,17 +218,17 @@ class Definition:
         self._salt = salt
         self._base = _servable(spec.algorithm)
         self.representation = read_representation(spec.representation, spec.features)
-        if isinstance(self.representation, Chain) and any(
-            isinstance(part, Fixed) for _, part in walk(self.representation)
-        ):
+        self.missing, rest = split_missing(self.representation)
+        if isinstance(rest, Chain) and any(isinstance(part, Fixed) for _, part in walk(rest)):
             raise InvalidRecipe(
                 f"{spec.representation} has scalings by position, but the features of a ranker have names; representations that "
                 "learn need no scalings, and fixed scalings by name cannot be combined with other representations"
             )
         plain = isinstance(self.representation, Raw)
         self.algorithm = self._base if plain else Represented(self._base, self.representation)
-        self.first_stage = _first(self.representation)
-        self._bounded = plain or self.first_stage.within_unit
+        self.first_stage = _first(rest)
+        self._bounded = isinstance(rest, Raw) or self.first_stage.within_unit
+        self._scaling = with_missing(self.missing, self.first_stage)
         self.columns = {name: column for column, name in enumerate(spec.features)}
         self._rank_key, self._coin_key = stream_key(spec.seed, "rank"), stream_key(spec.seed, "explore")
         self.learn_key, self._guard_key = stream_key(spec.seed, "learn"), stream_key(spec.seed, "guard")
@@ -347,12 +349,12 @@ class Definition:
 
     def check_new(self) -> None:
         """Raise if a new ranker has invalid names or scalings; existing rankers are not checked again."""
-        check_names(self.spec.features, self.spec.actions)
+        check_names((*self.spec.features, *self.spec.context), self.spec.actions)
         self.check_scalings()
 
     def check_scalings(self) -> None:
         """Raise if a fixed scaling maps every value to 0."""
-        scalings = self.representation.scalings if isinstance(self.representation, Fixed) else ()
+        scalings = self.first_stage.scalings if isinstance(self.first_stage, Fixed) else ()
         for name, scaling in zip(self.spec.features, scalings, strict=False):
             if scaling.scale == 0.0:
                 raise InvalidValue(
@@ -370,17 +372,14 @@ class Definition:
 
     def changed(self, change: Change) -> Definition:
         """Return the definition after a change; applying a change twice is the same as once. Raise if the change is invalid."""
-        spec, own = self.spec, ("exploration", "close_after", "length", "mode", "actions")
-        given: dict[str, Any] = {name: value for name in own if (value := getattr(change, name)) is not None}
+        spec, plain = self.spec, ("exploration", "close_after", "length", "mode", "actions")
+        given: dict[str, Any] = {name: value for name in plain if (value := getattr(change, name)) is not None}
         if not isinstance(change.guard, msgspec.UnsetType):
             given["guard"] = change.guard
-        for name in change.retire_features:
-            if name in change.add_features:
-                raise InvalidValue(f"the feature {name!r} cannot be added and retired at once")
-            if name not in self.columns and name not in spec.retired:
-                raise UnknownName.among("feature", name, spec.features)
-        kept = [name for name in spec.features if name not in change.retire_features]
-        features = tuple(dict.fromkeys((*kept, *change.add_features)))
+        found = self._changed_features(change)
+        kept = [name for name in spec.features if name in found.names]
+        features = tuple(dict.fromkeys((*kept, *found.names)))
+        given["context"] = {one: of for one, of in found.context.items() if of}
         retired = tuple(dict.fromkeys((*spec.retired, *change.retire_features)))
         spec = msgspec.structs.replace(
             spec,
@@ -393,10 +392,12 @@ class Definition:
             if features != self.spec.features:
                 raise InvalidValue("features and representation cannot change at once; change one after the other")
             try:
-                found = read_representation(change.representation, features)
+                represented = read_representation(
+                    change.representation, features, split_missing(self.representation)[1]
+                )
             except UnknownName as error:  # the ranker exists: the request is wrong
                 raise InvalidRecipe(str(error)) from None
-            spec = msgspec.structs.replace(spec, representation=write_representation(found, features))
+            spec = msgspec.structs.replace(spec, representation=write_representation(represented, features))
         same = (spec.features, spec.representation) == (self.spec.features, self.spec.representation)
         if not same:
             self.algorithm.check_linear(
@@ -408,6 +409,20 @@ class Definition:
                 "can change"
             )
         return self.with_spec(spec)
+
+    def _changed_features(self, change: Change) -> Interactions:
+        """Return the features after a change, and their products with contexts; raise if the change is invalid."""
+        spec, own = self.spec, Interactions(self.spec.features, self.spec.context).given
+        for name in change.retire_features:
+            if name in change.add_features:
+                raise InvalidValue(f"the feature {name!r} cannot be added and retired at once")
+            if name not in self.columns and name not in spec.retired:
+                raise UnknownName.among("feature", name, spec.features)
+            if name in self.columns and name not in own:
+                raise InvalidValue(f"{name!r} is a product with a context; change context to remove it")
+        context = spec.context if change.context is None else change.context
+        left = {one: tuple(each for each in of if each not in change.retire_features) for one, of in context.items()}
+        return Interactions([each for each in (*own, *change.add_features) if each not in change.retire_features], left)
 
     def with_spec(self, spec: RankerSpec) -> Definition:
         """Return the same ranker with another specification, without its initial weights."""
@@ -501,7 +516,7 @@ class Definition:
         """Return documents as a query of the algorithm; raise if scaled features are beyond the largest number."""
         if not self._bounded:
             with np.errstate(over="ignore", invalid="ignore"):
-                scaled = self.first_stage.apply(raw, {})
+                scaled = self._scaling.apply(raw, {})
                 total = scaled.sum()
             if not math.isfinite(total) and not np.isfinite(scaled).all():
                 raise InvalidValue("features are beyond the largest number after they are scaled")
@@ -539,6 +554,8 @@ class Definition:
         A shadow shows the order of the pinned state, or the client's; a ranker that imitates shows the client's. A guarded ranker
         decides a share of the lists that are not guard lists.
         """
+        if not length:
+            return [], GREEDY, b""  # nothing is left to decide
         if imitates:
             return self._own_order(raw, length)
         if self.spec.guard is None:
@@ -556,6 +573,17 @@ class Definition:
         best = self.algorithm.best(state, query, derive(self._rank_key, number)) if prefers else own
         ranking, teams = guard_list(own, best, length, draws)
         return ranking.tolist(), GUARD, pack_teams(teams)
+
+    def own_order(self, version: Version, id: str, raw: Features) -> bool:
+        """Whether a version shows documents in the client's order, or would have no reason for another one."""
+        if version.imitates or (self.spec.mode == "shadow" and version.pin is None):
+            return True
+        if self.spec.guard is not None:
+            draws = derive(self._guard_key, self._stream_number(id))
+            if draw_kind(draws, self.spec.guard.share, version.learned_share) == "baseline":
+                return True
+        state = version.state if version.pin is None else version.pin[1]
+        return not self._prefers(state, self.query(raw))
 
     def _prefers(self, state: State, query: Query) -> bool:
         """Whether a state has any preference: weights that are not zero, or different scores if it is not linear."""
@@ -589,6 +617,8 @@ class Definition:
 
     def best(self, state: State, id: str, raw: Features, boosts: Boosts = NO_BOOSTS) -> list[int]:
         """Return all documents of an impression in the order of a state, without exploring."""
+        if not len(raw):
+            return []
         draws = derive(self._rank_key, self._stream_number(id))
         best: list[int] = self.algorithm.best(state, self.query(raw, boosts), draws).tolist()
         return best
@@ -603,7 +633,7 @@ class Definition:
         algorithm learns only from lists that it has made itself.
         """
         documents = [""] * len(raw)  # ids of documents that were not shown are not stored, and not needed
-        for row, document in zip(stored.order, stored.shown, strict=True):
+        for row, document in zip(stored.order, stored.ids, strict=True):
             documents[row] = document
         own = (stored.query, tuple(documents)) if remembered and stored.query else ("", ())
         query, number = self.query(raw, stored.known_boosts, *own), self._stream_number(id)
@@ -705,6 +735,8 @@ def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> Ranke
     algorithm = parse(spec.algorithm, Algorithm)
     own = algorithm.representation if isinstance(algorithm, Represented) else None
     given = spec.representation
+    missing = given if _is_missing_alone(given) else None
+    given = given if missing is None else None
     if own is not None and given is not None:
         raise InvalidRecipe(
             f"the representation of the features of {spec.name!r} is given twice, in the recipe and in the field "
@@ -715,6 +747,12 @@ def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> Ranke
     if own is None and given is None and found.learns and never_change:
         found = QueryScaled()
     text = spec.algorithm if own is None else spell(algorithm.base)  # type: ignore[attr-defined]  # it has one
+    if missing is not None:
+        if own is not None and own.fills:
+            raise InvalidRecipe(
+                f"what replaces missing values is given twice, in {spell(own)} and in the field missing"
+            )
+        found = read_representation(missing, spec.features, split_missing(found)[1])
     written = write_representation(found, spec.features)
     imitate = spec.imitate
     if imitate is None:
@@ -723,9 +761,31 @@ def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> Ranke
     return msgspec.structs.replace(spec, algorithm=text, representation=written, imitate=imitate)
 
 
+def with_products(spec: RankerSpec) -> RankerSpec:
+    """Return a specification whose features include their products with contexts."""
+    names = Interactions(spec.features, spec.context).names
+    return msgspec.structs.replace(spec, features=names) if spec.context else spec
+
+
 def _gives_representation(spec: RankerSpec) -> bool:
     """Whether a specification gives a representation, in its recipe or in its own field."""
-    return isinstance(parse(spec.algorithm, Algorithm), Represented) or spec.representation is not None
+    given = spec.representation is not None and not _is_missing_alone(spec.representation)
+    return given or isinstance(parse(spec.algorithm, Algorithm), Represented)
+
+
+def declared_missing(
+    given: str | dict[str, Any] | None, missing: Sequence[str] | Mapping[str, str | float] | msgspec.UnsetType
+) -> str | dict[str, Any] | None:
+    """Return a representation, None for the default or the present one, that also replaces missing values."""
+    if not missing:
+        return given
+    values = missing if isinstance(missing, Mapping) else dict.fromkeys(missing, "neutral")
+    return {"kind": "missing", "features": dict(values)} | ({} if given is None else {"then": given})
+
+
+def _is_missing_alone(given: Any) -> bool:
+    """Whether a representation only replaces missing values, before the default or the present one."""
+    return isinstance(given, Mapping) and given.get("kind") == "missing" and "then" not in given
 
 
 def _servable(recipe: str) -> Algorithm:
@@ -759,7 +819,8 @@ def _restricted(representation: Any, kept: Collection[str]) -> Any:
     if not isinstance(representation, Mapping):
         return representation
     features = {name: each for name, each in representation["features"].items() if name in kept}
-    return {**representation, "features": features}
+    then = {"then": _restricted(representation["then"], kept)} if "then" in representation else {}
+    return {**representation, "features": features, **then}
 
 
 def check_name(what: str, name: str) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 from duelrank.core.errors import DuelrankError, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
 from duelrank.core.types import Features
 from duelrank.core.validation import whole_number
-from duelrank.representation import Fixed, MinMax
+from duelrank.placing import free_above
+from duelrank.representation import Fixed, Interactions, MinMax
 from duelrank.service import log
 from duelrank.service.definition import CLICK, MAX_ACTION_NAME, Definition, stored_action
 from duelrank.service.http import schema
@@ -25,6 +26,8 @@ from duelrank.storage import Event, NewEvent, Receipt
 from duelrank.storage.base import checked_text
 
 _encode = msgspec.msgpack.Encoder().encode
+#: The context of a request without one.
+NO_CONTEXT: Mapping[str, float] = {}
 
 
 # Documents
@@ -67,29 +70,42 @@ class DocumentReader:
     def __init__(self, definition: Definition, settings: Settings) -> None:
         spec = definition.spec
         self.definition, self._settings = definition, settings
-        self._name, self._names, self._columns = spec.name, spec.features, definition.columns
+        self._name, self._interactions = spec.name, Interactions(spec.features, spec.context) if spec.context else None
+        self._names = spec.features if self._interactions is None else self._interactions.given
+        self._columns = {name: column for column, name in enumerate(self._names)}
         self._retired, self._single = frozenset(spec.retired), spec.precision == "float32"
         self._range = _expected_range(definition)
+        lacking = () if definition.missing is None else definition.missing.lacking(spec.features)
+        self._lacking = np.isin(self._names, lacking) if lacking else None  # columns whose values may be missing
+        self._required = [name for name in self._names if name not in lacking]
+        self._empty = [
+            math.nan if name in lacking else 0.0 for name in self._names
+        ]  # features of a document without any
         self._pack = struct.Struct(f"<{len(self._names)}d").pack  # twice as fast as an array of numpy or of Python
 
     def read(
-        self, given: Sequence[schema.Document] | schema.DocumentTable, troubles: FeatureTroubles
+        self,
+        given: Sequence[schema.Document] | schema.DocumentTable,
+        troubles: FeatureTroubles,
+        context: Mapping[str, float] = NO_CONTEXT,
     ) -> tuple[list[str], Features]:
         """Return the ids and the features, which are read-only."""
         read = isinstance(given, DocumentArray)
         if isinstance(given, schema.DocumentTable):
             ids = given.ids
-            self._check_ids(ids)
+            self.check_ids(ids)
             raw = self._array(given) if isinstance(given, DocumentArray) else self._table(given)
         else:
             ids = [document.id for document in given]
-            self._check_ids(ids)
+            self.check_ids(ids)
             packed = b"".join([self._row(document, troubles) for document in given])
             raw = np.frombuffer(packed, "<f8").reshape(len(ids), -1)
         if self._single:
             raw = _rounded(raw)
-        if (self._single or not read) and not math.isfinite(raw.sum()) and not (finite := np.isfinite(raw)).all():
-            self._refuse(ids, raw, finite, troubles)
+        if (self._single or not read) and not math.isfinite(raw.sum()) and not (valid := self._valid(raw)).all():
+            self._refuse(ids, raw, valid, troubles)
+        if self._interactions is not None or context:
+            raw = self._multiplied(ids, raw, context)
         if self._range is not None:
             low, high = self._range
             if outside := np.count_nonzero((raw < low) | (raw > high)):
@@ -97,7 +113,31 @@ class DocumentReader:
         raw.flags.writeable = False
         return ids, raw
 
-    def _check_ids(self, ids: list[str]) -> None:
+    def _multiplied(self, ids: list[str], raw: Features, context: Mapping[str, float]) -> Features:
+        """Return features with their products with a context."""
+        if self._interactions is None:
+            raise InvalidValue(
+                f"the ranker {self._name!r} has no context, got {', '.join(map(repr, context))}; declare it with the features that "
+                "it changes"
+            )
+        if (missing := self.definition.missing) is not None:  # a number for a missing value is multiplied, too
+            numbers = missing.numbers(len(self.definition.columns))[
+                [self.definition.columns[name] for name in self._names]
+            ]
+            raw = np.where(np.isnan(raw), numbers, raw)
+        table = self._interactions.table(raw, context)
+        table = _rounded(table) if self._single else table
+        if np.isinf(table).any():
+            raise InvalidValue(f"the context {dict(context)!r} makes features of document {ids[0]!r} too large")
+        return table
+
+    def _valid(self, raw: Features) -> np.ndarray:
+        """Return which values are finite, or may be missing."""
+        finite = np.isfinite(raw)
+        return finite if self._lacking is None else finite | (np.isnan(raw) & self._lacking)
+
+    def check_ids(self, ids: list[str]) -> None:
+        """Raise if there are too many ids of documents, two are equal, or one cannot be stored."""
         limit = self._settings.max_documents
         if not 1 <= len(ids) <= limit:
             wrong = LimitExceeded if ids else InvalidValue
@@ -139,13 +179,27 @@ class DocumentReader:
         try:
             return self._pack(*given)
         except (struct.error, OverflowError) as error:
+            if None in given:
+                return self._row(schema.Document(document.id, self._without_null(document.id, given)), troubles)
             raise InvalidValue(f"the features of document {document.id!r} must be numbers: {error}") from None
+
+    def _without_null(self, id: str, given: Sequence[float | None]) -> list[float | None]:
+        """Return features with NaN in the place of null; raise if one of them may not be missing."""
+        for name, value in zip(self._names, given, strict=True):
+            if value is None and name in self._required:
+                raise InvalidValue(
+                    f"features must be numbers, found null in document {id!r}, feature {name!r}; a feature that documents may lack "
+                    "is declared in missing"
+                )
+        return [math.nan if value is None else value for value in given]
 
     def _wrong_length(self, id: str, n_features: int) -> ShapeMismatch:
         return ShapeMismatch(f"the ranker has {len(self._names)} features, document {id!r} has {n_features}")
 
-    def _dense(self, document: schema.Document, given: Mapping[str, float], troubles: FeatureTroubles) -> list[float]:
-        row = [0.0] * len(self._names)
+    def _dense(
+        self, document: schema.Document, given: Mapping[str, float | None], troubles: FeatureTroubles
+    ) -> list[float | None]:
+        row: list[float | None] = [*self._empty]
         ignored = 0
         for name, value in given.items():
             column = self._columns.get(name)
@@ -156,7 +210,10 @@ class DocumentReader:
             else:
                 unknown = UnknownName.among("feature", name, self._names[:50])
                 raise InvalidValue(f"document {document.id!r}: {unknown}")
-        if missing := len(row) - len(given) + ignored:
+        missing = len(row) - len(given) + ignored
+        if missing and self._lacking is not None:
+            missing = sum(name not in given for name in self._required)
+        if missing:
             troubles.feature_trouble(self._name, "missing", missing)
         return row
 
@@ -366,26 +423,33 @@ class FeedbackIntake:
             self.late.append(key)
             return
         try:
-            shown = impression.body.shown
-            examined = _examined(event, shown)
-            clicks = self._positions(index, event, shown)
-            if clicks or event.close or examined is not None or not event.clicks:
-                self._accept(event, key, impression, clicks, examined)
+            examined = _examined(event, impression.body)
+            clicks, seen = self._positions(index, event, impression.body)
+            if clicks or seen is not None or event.close or examined is not None or event.removed or not event.clicks:
+                parts = (seen or 0, _removed(event, impression.body))
+                self._accept(event, key, impression, clicks, examined, *parts)
         except DuelrankError as error:
             self._invalid.append(schema.Invalid(index, event.event_id, str(error)))
 
-    def _positions(self, index: int, event: schema.FeedbackEvent, shown: Sequence[str]) -> list[int]:
-        """Return the positions of the clicked documents; report those that were not shown."""
+    def _positions(
+        self, index: int, event: schema.FeedbackEvent, body: log.StoredImpression
+    ) -> tuple[list[int], int | None]:
+        """Return the positions of the clicked documents, and how many are above a clicked placed one, None without any.
+
+        Documents that were not shown are reported.
+        """
         if not event.clicks:
-            return []
-        places = {id: place for place, id in enumerate(shown)}
-        missing = [id for id in event.clicks if id not in places]
+            return [], None
+        places = {id: place for place, id in enumerate(body.ids)}
+        placed = {id: free_above(body.placed, place) for place, id in body.placed.items()}
+        missing = [id for id in event.clicks if id not in places and id not in placed]
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             reason = f"not shown in this impression: {', '.join(map(repr, missing[:3]))}{more}"
             self._troubles.add("document", missing[0])
             self._invalid.append(schema.Invalid(index, event.event_id, reason))
-        return sorted({places[id] for id in event.clicks if id in places})
+        seen = max((placed[id] for id in event.clicks if id in placed), default=None)
+        return sorted({places[id] for id in event.clicks if id in places}), seen
 
     def _accept(
         self,
@@ -394,13 +458,17 @@ class FeedbackIntake:
         impression: log.CachedImpression,
         clicks: list[int],
         examined: int | None,
+        seen: int,
+        removed: list[int],
     ) -> None:
         if len(key) > self._settings.max_id:
             raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
         user, action = user_hash(event.user_id, self._salt), stored_action(event.action)
         if clicks and event.action not in self._actions:
             self._troubles.add("action", event.action)
-        body = log.pack(log.StoredFeedback(event.impression_id, clicks, examined, event.time, user, action))
+        body = log.pack(
+            log.StoredFeedback(event.impression_id, clicks, examined, event.time, user, action, seen, removed)
+        )
         stored = NewEvent(self._name, log.FEEDBACK, key, self._time, body)
         self._feedback.append(len(self.new))
         self.new.append(stored)
@@ -439,16 +507,24 @@ def user_hash(id: str | None, salt: bytes) -> bytes:
     return blake2b(id.encode("utf-8", "surrogatepass"), key=salt, digest_size=8).digest()
 
 
-def _examined(event: schema.FeedbackEvent, shown: Sequence[str]) -> int | None:
-    """Return the number of examined positions of a list, None if the event does not have it."""
+def _examined(event: schema.FeedbackEvent, body: log.StoredImpression) -> int | None:
+    """Return the number of examined positions of a list, without placed documents; None if the event does not have it."""
+    shown, examined = body.shown, event.examined
     if isinstance(event, InView):
         if event.document in shown:
-            return shown.index(event.document) + 1  # more reliable than a position that the client has counted
-        if event.examined is None:
+            examined = shown.index(event.document) + 1  # more reliable than a position that the client has counted
+        elif examined is None:
             raise InvalidValue(f"not shown in this impression: {event.document!r}")
-    if event.examined is not None and not 0 <= event.examined <= len(shown):
-        raise InvalidValue(f"examined is from 0 to {len(shown)}, the number of documents shown, got {event.examined}")
-    return event.examined
+    if examined is None:
+        return None
+    if not 0 <= examined <= len(shown):
+        raise InvalidValue(f"examined is from 0 to {len(shown)}, the number of documents shown, got {examined}")
+    return free_above(body.placed, examined)
+
+
+def _removed(event: schema.FeedbackEvent, body: log.StoredImpression) -> list[int]:
+    """Return the positions of removed documents; placed ones, and those that are not in the list, are ignored."""
+    return [place for place, id in enumerate(body.ids) if id in event.removed] if event.removed else []
 
 
 def add_counts(counts: Sequence[schema.FeedbackCounts]) -> schema.FeedbackCounts:
@@ -467,6 +543,8 @@ def content_id(event: schema.FeedbackEvent) -> str:
     content = {name: getattr(event, name) for name in names}
     if event.action != CLICK:
         content["action"] = event.action
+    if event.removed:
+        content["removed"] = event.removed
     return "=" + blake2b(_encode(content), digest_size=16).hexdigest()
 
 
@@ -509,7 +587,7 @@ class LogIntake:
         id, limit = logged.impression_id, self._settings.max_id
         if not 0 < len(id) <= limit:
             raise InvalidValue(f"an impression_id has from 1 to {limit} characters, got {len(id)}")
-        ids, raw = self._reader.read(logged.documents, FeatureTroubles(self._observer))
+        ids, raw = self._reader.read(logged.documents, FeatureTroubles(self._observer), logged.context)
         self._definition.query(raw)  # raises if it cannot be ranked
         shown = len(ids) if logged.shown is None else whole_number("shown", logged.shown, 1, len(ids))
         examined = logged.examined

@@ -27,6 +27,7 @@ from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.core.memory import flatten, nest
 from duelrank.core.registry import Part
 from duelrank.core.types import NO_BOOSTS, Boosts, Features, State, frozen
+from duelrank.placing import with_placed
 from duelrank.service.definition import GUARD, LIST_KINDS, Change, RankerSpec, converted
 from duelrank.service.experiments import ExperimentSpec
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage
@@ -36,7 +37,7 @@ T = TypeVar("T")
 
 #: Kinds of events of a ranker. Stores contain these words, so they cannot change.
 IMPRESSION, FEEDBACK, CLOSED, PUBLISHED, CONTROL = "ranked", "feedback", "closed", "published", "control"
-LOGGED, FAILED = "logged", "failed"
+LOGGED, FAILED, PAGE = "logged", "failed", "page"
 #: The reserved name under which the log records the creation and deletion of rankers; no ranker can have it.
 RANKERS = "_rankers"
 #: Kinds of events under that name.
@@ -122,6 +123,7 @@ class StoredSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     guard: StoredGuardSpec | None = None
     actions: dict[str, float] = msgspec.field(default_factory=lambda: {"click": 1.0})
     imitate: int = 0
+    context: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def of(cls, spec: RankerSpec) -> StoredSpec:
@@ -167,6 +169,7 @@ class StoredChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     guard: StoredGuardSpec | msgspec.UnsetType | None = msgspec.UNSET
     actions: dict[str, float] | None = None
     representation: str | dict[str, Any] | None = None
+    context: dict[str, tuple[str, ...]] | None = None
 
     @classmethod
     def of(cls, change: Change) -> StoredChange:
@@ -212,12 +215,16 @@ class Deleted(_Body, frozen=True):
     number: int
 
 
+#: The placed documents of a list without any.
+NOTHING_PLACED: dict[int, str] = {}
+
+
 class StoredImpression(_Body, frozen=True, gc=False):
     """An impression was made (key: its id). The features of its documents are the event's attachment.
 
     The attachment of a list of an experiment has the lists that it was merged from. ``ids`` are those of the shown documents, in
-    order; ``documents`` is a digest of the ids of all candidates; ``features`` is empty; ``names`` is a digest of the names of the
-    features, empty in the oldest bodies.
+    order, without the placed ones; ``documents`` is a digest of the ids of all other candidates; ``features`` is empty;
+    ``names`` is a digest of the names of the features, empty in the oldest bodies.
     """
 
     version: int
@@ -235,6 +242,8 @@ class StoredImpression(_Body, frozen=True, gc=False):
     boosts: bytes = b""  # what the memory of the query has added to the score of each candidate, as float32
     in_order: bool = False  # whether a guard list is counted in the order of showing; early ones were when they closed
     user: bytes = b""  # hash of the user, of a list of an experiment
+    placed: dict[int, str] = {}  # by position from 0 the documents that no ranker may move, which are in no other field
+    page: int = 0  # number of positions of the first page, with placed documents; 0 if there is one page
 
     @classmethod
     def of(
@@ -250,12 +259,19 @@ class StoredImpression(_Body, frozen=True, gc=False):
         frozen: bool = False,
         query: str = "",
         boosts: Boosts = NO_BOOSTS,
+        placed: dict[int, str] = NOTHING_PLACED,
+        page: int = 0,
     ) -> StoredImpression:
         """Return the body for candidates with these ids, shown in this order."""
         shown, digest = [ids[document] for document in order], document_digest(ids)
         added = boosts.astype("<f4").tobytes() if boosts.size else b""
-        rest = (missing, out_of_range, names, frozen, query, added, list_kind == GUARD)
+        rest = (missing, out_of_range, names, frozen, query, added, list_kind == GUARD, b"", placed, page)
         return cls(version, shown, b"", order, list_kind, digest, teams, *rest)
+
+    def only(self, places: list[int]) -> StoredImpression:
+        """Return the impression as if only these positions had been shown, without placed documents."""
+        order, ids = [self.order[place] for place in places], [self.ids[place] for place in places]
+        return msgspec.structs.replace(self, order=order, ids=ids)
 
     @property
     def known_boosts(self) -> Boosts:
@@ -274,7 +290,7 @@ class StoredImpression(_Body, frozen=True, gc=False):
     @property
     def shown(self) -> list[str]:
         """The ids of the shown documents, in order."""
-        return self.ids
+        return with_placed(self.ids, self.placed) if self.placed else self.ids
 
     def is_of(self, ids: list[str]) -> bool:
         """Whether its candidates have these ids, in any order."""
@@ -284,7 +300,7 @@ class StoredImpression(_Body, frozen=True, gc=False):
 class StoredFeedback(_Body, frozen=True):
     """Feedback on an impression (key: the event id): clicked positions, from 0; the user is a hash, empty if not known.
 
-    ``action`` is empty for clicks.
+    ``action`` is empty for clicks. Positions are those in ``order`` of the impression, without placed documents.
     """
 
     impression: str
@@ -293,6 +309,18 @@ class StoredFeedback(_Body, frozen=True):
     time: float | None
     user: bytes = b""
     action: str = ""
+    seen: int = 0  # positions above a click on a placed document
+    removed: list[int] = []  # positions of documents that were not shown
+
+
+class StoredPage(_Body, frozen=True):
+    """A page of an impression was returned (key: number of the impression/last position): its positions up to ``shown`` are shown.
+
+    They are those in ``order``, without placed documents.
+    """
+
+    impression: str
+    shown: int
 
 
 class StoredLog(_Body, frozen=True):
@@ -464,12 +492,15 @@ def pack_features(features: Features) -> bytes:
 
 def _as_single(features: Features) -> NDArray[np.float32] | None:
     """Return features in single precision, None if that loses something."""
+    if not len(features):
+        return None
     first = features[0].view(np.int64)
     if first.item(0) & _DOUBLE or np.bitwise_or.reduce(first) & _DOUBLE:  # the first value decides almost always
         return None
     with np.errstate(over="ignore"):
         single = features.astype("<f4")
-    return single if (single == features).all() else None
+    same = single == features
+    return single if same.all() or (same | np.isnan(features)).all() else None
 
 
 def unpack_features(attachment: bytes) -> Features:

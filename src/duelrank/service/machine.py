@@ -14,13 +14,14 @@ import msgspec
 import numpy as np
 
 from duelrank.algorithms.remembered import counted
-from duelrank.core.errors import DuelrankError, StorageFailure, StoreCorrupt
+from duelrank.core.errors import DuelrankError, InvalidRecipe, StorageFailure, StoreCorrupt
 from duelrank.core.registry import Part
-from duelrank.core.types import Features, Feedback, Memory, State
+from duelrank.core.types import Features, Feedback, Impression, Memory, State
 from duelrank.evidence import Guard, GuardSpec, InOrder, Voters
 from duelrank.evidence.guard import Outcome as GuardOutcome
 from duelrank.evidence.guard import Vote, outcome_of
 from duelrank.kernels.random import derive
+from duelrank.placing import free_above
 from duelrank.service import log
 from duelrank.service.definition import (
     BASELINE,
@@ -69,6 +70,9 @@ class OpenImpression(msgspec.Struct, array_like=True, gc=False):
     user: bytes = b""
     length: int = 0
     weights: dict[int, float] = {}  # of clicked positions whose weight is not 1
+    seen: int = 0  # positions above a click on a placed document
+    paged: bool = False  # whether only the first `length` positions were shown
+    removed: list[int] = []  # positions of documents that were not shown
 
     def add_action(self, places: list[int], weight: float) -> None:
         """Count an action of this weight at some places; the heaviest action at a place counts."""
@@ -79,6 +83,13 @@ class OpenImpression(msgspec.Struct, array_like=True, gc=False):
                 if weight == 1.0:
                     del self.weights[place]
         self.clicks = sorted(known.union(places))
+
+    def shown(self, length: int) -> list[int] | None:
+        """Return which of the positions of a list were shown, None for all."""
+        if not (self.paged or self.removed):
+            return None
+        gone = set(self.removed).difference(self.clicks)
+        return [place for place in range(min(self.length, length) if self.paged else length) if place not in gone]
 
 
 class ClosedGuardList(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -206,8 +217,37 @@ def feedback_on(impression: OpenImpression, length: int) -> Feedback:
             weights[place] = weight
     examined = impression.examined
     if examined is not None:
-        examined = max(examined, *(each + 1 for each in impression.clicks), 0)
-    return Feedback.trusted(clicks, examined, weights)
+        examined = max(examined, impression.seen, *(each + 1 for each in impression.clicks), 0)
+    return Feedback.trusted(clicks, examined, weights, impression.seen)
+
+
+def _feedback_on_shown(impression: OpenImpression, length: int, shown: list[int]) -> Feedback:
+    """Return the feedback on those positions of a list that were shown."""
+    whole, rows = feedback_on(impression, length), np.array(shown, np.int64)
+    examined = None if whole.examined is None else int(np.count_nonzero(rows < whole.examined))
+    weights = None if whole.weights is None else whole.weights[rows]
+    return Feedback.trusted(whole.clicks[rows], examined, weights, int(np.count_nonzero(rows < whole.seen)))
+
+
+def learned_list(
+    definition: Definition,
+    made_by: State,
+    id: str,
+    found: tuple[log.StoredImpression, Features],
+    impression: OpenImpression,
+    remembered: bool = True,
+) -> tuple[Impression, Feedback]:
+    """Return the part of a list that was shown, as its version made it, and the feedback on it.
+
+    An algorithm that must know how a whole list was made learns from the whole list.
+    """
+    stored, raw = found
+    length = len(stored.order)
+    if (shown := impression.shown(length)) is not None:
+        with suppress(InvalidRecipe):
+            rebuilt = definition.rebuild(made_by, id, stored.only(shown), raw, remembered)
+            return rebuilt, _feedback_on_shown(impression, length, shown)
+    return definition.rebuild(made_by, id, stored, raw, remembered), feedback_on(impression, length)
 
 
 class Watch:
@@ -420,7 +460,12 @@ class EventMachine(ABC):
             impression.add_action(feedback.clicks, weight)
         if feedback.examined is not None:
             impression.examined = max(feedback.examined, impression.examined or 0)
-        impression.user = impression.user or feedback.user
+        impression.user, impression.seen = impression.user or feedback.user, max(impression.seen, feedback.seen)
+        if feedback.removed:
+            impression.removed = sorted({*impression.removed, *feedback.removed})
+        if impression.paged:  # what was clicked or looked at was shown, even if its page is not known
+            shown = (each + 1 for each in feedback.clicks)
+            impression.length = max(impression.length, feedback.seen, feedback.examined or 0, *shown)
 
     def _check_failure(self, event: Event) -> None:
         if event.number in self.failures:
@@ -511,6 +556,8 @@ class Machine(EventMachine):
             closed = self._apply_closed(log.unpack(event.body, str), event)
         elif event.kind == log.PUBLISHED:
             self._apply_published(log.unpack(event.body, log.Published))
+        elif event.kind == log.PAGE:
+            self._apply_page(log.unpack(event.body, log.StoredPage))
         elif event.kind == log.CONTROL:
             self._apply_control(log.unpack(event.body, log.Control), event)
         elif event.kind != log.FAILED:  # `failures` has these
@@ -530,11 +577,18 @@ class Machine(EventMachine):
         if kind == GUARD and stored.in_order:
             self.order.show(event.number)
         head = (event.number, event.time, stored.version, kind)
-        self.open[event.key] = OpenImpression(*head, [], None, False, stored.teams, b"", len(stored.order))
+        first, paged = len(stored.order), stored.page > 0
+        if paged:
+            first = min(first, free_above(stored.placed, stored.page))
+        self.open[event.key] = OpenImpression(*head, [], None, False, stored.teams, b"", first, paged=paged)
         self.history.made(stored.list_kind, stored.missing, stored.out_of_range)
         self.references[stored.version] += 1
         self.tally.impressions += 1
         return failed
+
+    def _apply_page(self, page: log.StoredPage) -> None:
+        if (impression := self.open.get(page.impression)) is not None:
+            impression.length = max(impression.length, page.shown)
 
     def _apply_closed(self, id: str, event: Event) -> ClosedImpression | None:
         impression = self.open.get(id)
@@ -587,12 +641,13 @@ class Machine(EventMachine):
         found, made_by = self._fetch_impression(id, impression.number), self.state_of(impression.version)
         if found is None or made_by is None:
             raise LookupError("its features are gone" if found is None else f"version {impression.version} is gone")
-        stored, raw = found
+        stored, _ = found
         voter = self._voter(stored.query, impression)
         new = not self._voters.has_voted(voter, event.time)
-        rebuilt = self.definition.rebuild(made_by, id, stored, raw, new)
+        if impression.shown(len(stored.order)) == []:
+            return self.state  # nothing that a ranker has ordered was shown
+        rebuilt, feedback = learned_list(self.definition, made_by, id, found, impression, new)
         fresh = derive(self.definition.learn_key, self.state.step)
-        feedback = feedback_on(impression, len(stored.order))
         after = _checked(self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh))
         if voter and new:  # only now: a failure changes nothing
             self._voters.admit(voter, event.time)

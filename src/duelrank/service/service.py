@@ -16,11 +16,12 @@ import msgspec
 
 from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, StoreLocked, UnknownName
 from duelrank.core.memory import completed
-from duelrank.core.types import NO_BOOSTS, Features, Memory, State
+from duelrank.core.types import NO_BOOSTS, Features, Memory, State, frozen
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.export import Model
 from duelrank.export.pinned import PinnedQuery
+from duelrank.placing import Placement, free_above
 from duelrank.service import intake, log, views
 from duelrank.service.channel import FrontChannel, SaveStep
 from duelrank.service.definition import (
@@ -32,9 +33,11 @@ from duelrank.service.definition import (
     Step,
     check_names,
     converted,
+    declared_missing,
     default_representation,
     initial_state,
     normalized,
+    with_products,
 )
 from duelrank.service.experiments import ExperimentDefinition, ExperimentSpec
 from duelrank.service.follower import Background, Front
@@ -255,15 +258,33 @@ class Service:
         assert known.body is not None
         if known.body is not stored and not known.body.is_of(ids):
             raise Conflict(f"the impression {id!r} exists, and has other documents; use a new impression_id")
-        n_shown = len(known.body.order)
-        if n_shown < min(request.length or 0, len(ids)):
+        n_shown = len(known.body.order) + len(known.body.placed)
+        if n_shown < min(request.length or 0, len(ids) + len(request.fixed) + len(request.below_top)):
             raise Conflict(
                 f"the impression {id!r} exists with {n_shown} positions and keeps its length, but {request.length} were requested; "
                 "request as many as a user may page through the first time, or use a new impression_id"
             )
         if request.explain:
-            return await self._explain(ranker, id, known, raw if known.body is stored else None)
-        return views.ranking_answer(id, known.body)
+            answer = await self._explain(ranker, id, known, raw if known.body is stored else None)
+        else:
+            answer = views.ranking_answer(id, known.body)
+        return answer if not known.body.page else views.page_of(answer, 1, known.body.page)
+
+    async def page(self, name: str, request: schema.PageRequest) -> schema.RankAnswer:
+        """Return another page of an impression; when it returns, the store knows that the page is shown."""
+        ranker, id = await self._writable_ranker(name), self._checked_id(request.impression_id)
+        whole_number("start", request.start)
+        whole_number("size", request.size, 1, self.settings.max_documents)
+        known = (await self._impressions.find(name, ranker.created.number, [id], self._sole_writer))[id]
+        if known is None or known.body is None:
+            raise UnknownName(f"the impression {id!r} of {name!r} is not known; rank it first")
+        body = known.body
+        answer = views.page_of(views.ranking_answer(id, body), request.start, request.size)
+        last = request.start - 1 + len(answer.ranking)
+        if answer.ranking and 0 < body.page < last and not known.closed:
+            shown = log.pack(log.StoredPage(id, free_above(body.placed, last)))
+            await self._append([NewEvent(name, log.PAGE, f"{known.number}/{last}", self._clock.time(), shown)])
+        return answer
 
     def _reader(self, ranker: Ranker) -> DocumentReader:
         definition = ranker.version.definition
@@ -284,7 +305,13 @@ class Service:
         definition, troubles = version.definition, FeatureTroubles(self.observer)
         length = definition.spec.length if request.length is None else request.length
         whole_number("length", length)
-        ids, raw = reader.read(request.documents, troubles)
+        page = 0 if request.page is None else whole_number("page", request.page)
+        ids, raw = reader.read(request.documents, troubles, request.context)
+        placed = log.NOTHING_PLACED
+        if request.fixed or request.below_top:
+            place = self._placement(reader, version, id, request, ids, raw, length)
+            ids, raw, length, placed = place.free, raw[place.rows], place.n_free, place.placed
+            raw.flags.writeable = False
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
@@ -294,10 +321,33 @@ class Service:
         )
         boosts = definition.boosts(remembered, id, query, ids) if query else NO_BOOSTS
         order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares, boosts)
-        frozen = version.frozen and kind == GREEDY
-        rest = (troubles.missing, troubles.out_of_range, definition.names_digest, frozen, query, boosts)
+        stopped = version.frozen and kind == GREEDY
+        rest = (troubles.missing, troubles.out_of_range, definition.names_digest, stopped, query, boosts, placed, page)
         stored = log.StoredImpression.of(version.version, ids, order, kind, teams, *rest)
         return ids, raw, stored, log.pack_features(raw)
+
+    def _placement(
+        self,
+        reader: DocumentReader,
+        version: Version,
+        id: str,
+        request: schema.RankRequest,
+        ids: list[str],
+        raw: Features,
+        length: int,
+    ) -> Placement:
+        """Return the places of the documents that the request places; those in ``below_top`` are ranked without exploring."""
+        definition, order, fixed = version.definition, None, request.fixed
+        if fixed:
+            reader.check_ids(list(fixed))
+        if request.below_top:
+            rows = [row for row, each in enumerate(ids) if each not in fixed]
+            pinned = None if version.pin is None else version.pin[1]
+            others = frozen(raw[rows])
+            if rows and not definition.own_order(version, id, others):
+                rows = [rows[place] for place in definition.best(pinned or version.state, id, others)]
+            order = [ids[row] for row in rows]
+        return Placement(ids, length, fixed, request.below_top, order)
 
     async def _append_impression(
         self, ranker: Ranker | Experiment, id: str, stored: log.StoredImpression | None, attachment: bytes
@@ -324,7 +374,7 @@ class Service:
         if raw is None:
             raw = await self._impressions.read(lambda: log.read_features(self.storage, ranker.name, known.number))
         version = await self._read_version(ranker, body.version)
-        if raw is None or version is None:
+        if raw is None or not len(raw) or version is None:
             return views.ranking_answer(id, body)  # its features or its version are gone; the order is not
         return await asyncio.to_thread(views.explained_answer, id, body, version, raw)
 
@@ -436,7 +486,9 @@ class Service:
         """
         self._check_ready()
         self._check_writable()
-        created, asked = False, converted(spec, RankerSpec)
+        asked = with_products(converted(spec, RankerSpec))
+        written = declared_missing(asked.representation, spec.missing)
+        created, asked = False, msgspec.structs.replace(asked, representation=written)
         name = asked.name
         known = self._rankers.by_name.get(name)
         if name in self._rankers.experiments:
@@ -480,12 +532,14 @@ class Service:
     async def change(self, name: str, change: schema.Change) -> schema.RankerInfo:
         """Change the definition of a ranker, without losing what it has learned; returns when it is applied."""
         ranker, wanted = await self._writable_ranker(name), converted(change, Change)
+        written = declared_missing(wanted.representation, change.missing)
+        wanted = msgspec.structs.replace(wanted, representation=written)
         if isinstance(wanted.guard, GuardSpec):
             self._check_webhook(wanted.guard)
         version = ranker.version
         after = await asyncio.to_thread(version.definition.changed, wanted)
         after.check_limits(self.settings)
-        check_names(wanted.add_features, wanted.actions or ())
+        check_names((*wanted.add_features, *(wanted.context or ())), wanted.actions or ())
         await asyncio.to_thread(after.warm_up, self._rankers.learns)
         control = log.Control("change", change=log.StoredChange.of(wanted))
         if wanted.representation is None or after.representation == version.definition.representation:

@@ -17,7 +17,7 @@ from duelrank.algorithms.base import StepExplanation
 from duelrank.algorithms.remembered import Remember, Remembrance, click_rate
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.core.registry import spell
-from duelrank.core.types import Features, Feedback, Memory, State
+from duelrank.core.types import Features, Feedback, Impression, Memory, State
 from duelrank.evidence import ConfidenceSequence, Result
 from duelrank.evidence.guard import LEVEL, MEMORY, SLACK, Alarm, Guard
 from duelrank.export import LinearModel, Model, supported_formats
@@ -49,7 +49,7 @@ from duelrank.service.history import (
     sum_lists,
 )
 from duelrank.service.http import schema
-from duelrank.service.machine import LearnedStep, Status, feedback_on
+from duelrank.service.machine import LearnedStep, Status, learned_list
 from duelrank.service.rankers import Experiment, Ranker, Version
 from duelrank.storage import Event, Storage
 
@@ -179,8 +179,27 @@ def experiment_history(experiment: Experiment) -> schema.ExperimentHistory:
 
 def ranking_answer(id: str, body: log.StoredImpression) -> schema.RankAnswer:
     """Return the ranking of an impression."""
-    ranking = [schema.RankedDocument(shown, place) for place, shown in enumerate(body.shown, 1)]
+    if body.placed:
+        return _answer(id, body, [schema.RankedDocument(shown, 0) for shown in body.ids])
+    ranking = [schema.RankedDocument(shown, place) for place, shown in enumerate(body.ids, 1)]
     return schema.RankAnswer(id, body.version, ranking, body.kind)
+
+
+def _answer(id: str, body: log.StoredImpression, free: Sequence[schema.RankedDocument]) -> schema.RankAnswer:
+    """Return the ranking of an impression, given its documents without the placed ones; these are added, and all numbered."""
+    rest, placed = iter(free), body.placed
+    listed = [
+        schema.RankedDocument(placed[place], 0, placed=True) if place in placed else next(rest)
+        for place in range(len(free) + len(placed))
+    ]
+    ranking = [msgspec.structs.replace(each, position=place) for place, each in enumerate(listed, 1)]
+    return schema.RankAnswer(id, body.version, ranking, body.kind)
+
+
+def page_of(answer: schema.RankAnswer, start: int, size: int) -> schema.RankAnswer:
+    """Return some positions of a ranking, from ``start`` on, counted from 1."""
+    part = answer.ranking[start - 1 : start - 1 + size]
+    return msgspec.structs.replace(answer, ranking=part, prepared=len(answer.ranking))
 
 
 def explained_answer(id: str, body: log.StoredImpression, version: Version, raw: Features) -> schema.RankAnswer:
@@ -191,24 +210,23 @@ def explained_answer(id: str, body: log.StoredImpression, version: Version, raw:
     added = definition.contributions(version.state, raw)
     belief = definition.score_deviations(version.state, raw)
     boosts, ranking = body.known_boosts.tolist(), []
-    for place, (shown, document) in enumerate(zip(body.shown, body.order, strict=True), 1):
+    for shown, document in zip(body.ids, body.order, strict=True):
         parts = dict(zip(definition.spec.features, added[document].tolist(), strict=True))
         deviation, boost = None if belief is None else float(belief[document]), boosts[document] if boosts else 0.0
         score = float(added[document].sum()) + boost
-        ranking.append(schema.RankedDocument(shown, place, score, parts, deviation, boost or None))
-    return schema.RankAnswer(id, body.version, ranking, body.kind)
+        ranking.append(schema.RankedDocument(shown, 0, score, parts, deviation, boost or None))
+    return _answer(id, body, ranking)
 
 
 def _scored_answer(id: str, body: log.StoredImpression, version: Version, raw: Features) -> schema.RankAnswer:
     """Return the ranking of an impression with scores only."""
     scores = version.definition.algorithm.scores(version.state, raw, np.array([0, len(raw)]))
     boosts = body.known_boosts if body.boosts else np.zeros(len(raw))
-    rows = enumerate(zip(body.shown, body.order, strict=True), 1)
     ranking = [
-        schema.RankedDocument(shown, place, float(scores[each] + boosts[each]), memory=float(boosts[each]) or None)
-        for place, (shown, each) in rows
+        schema.RankedDocument(shown, 0, float(scores[each] + boosts[each]), memory=float(boosts[each]) or None)
+        for shown, each in zip(body.ids, body.order, strict=True)
     ]
-    return schema.RankAnswer(id, body.version, ranking, body.kind)
+    return _answer(id, body, ranking)
 
 
 # Memory of queries
@@ -615,8 +633,7 @@ def explain_step(kept: LearnedStep, stored: log.StoredImpression, raw: Features,
     definition = kept.definition
     definition.algorithm.check_linear("the step has no direction by feature")
     assert kept.made_by is not None  # it was there when the step was made
-    rebuilt = definition.rebuild(kept.made_by, kept.id, stored, raw)
-    feedback = feedback_on(kept.impression, len(stored.order))
+    rebuilt, feedback = learned_list(definition, kept.made_by, kept.id, (stored, raw), kept.impression)
     fresh = derive(definition.learn_key, kept.before.step)
     found = definition.algorithm.explain_step(kept.before, rebuilt, feedback, fresh)
     return schema.LastStep(
@@ -625,7 +642,7 @@ def explain_step(kept: LearnedStep, stored: log.StoredImpression, raw: Features,
         made_by_version=kept.impression.version,
         model_version=served,
         step=kept.before.step + 1,
-        documents=_step_documents(stored, feedback, found),
+        documents=_step_documents(stored, rebuilt, feedback, found),
         direction=_by_name(found.direction, definition),
         followed=_by_name(found.followed, definition),
         direction_length=float(np.linalg.norm(found.direction)),
@@ -637,10 +654,11 @@ def explain_step(kept: LearnedStep, stored: log.StoredImpression, raw: Features,
 
 
 def _step_documents(
-    stored: log.StoredImpression, feedback: Feedback, found: StepExplanation
+    stored: log.StoredImpression, rebuilt: Impression, feedback: Feedback, found: StepExplanation
 ) -> list[schema.StepDocument]:
-    examined = [None] * len(stored.order) if found.examined is None else found.examined.tolist()
-    rows = zip(stored.shown, feedback.clicks.tolist(), examined, strict=True)
+    ids = dict(zip(stored.order, stored.ids, strict=True)).__getitem__
+    examined = [None] * len(rebuilt.ranking) if found.examined is None else found.examined.tolist()
+    rows = zip(map(ids, rebuilt.ranking.tolist()), feedback.clicks.tolist(), examined, strict=True)
     return [schema.StepDocument(id, place, clicked, seen) for place, (id, clicked, seen) in enumerate(rows, 1)]
 
 
@@ -722,7 +740,7 @@ def _impression_info(
     event: Event, body: log.StoredImpression, raw: Features, clicks: set[int]
 ) -> schema.ImpressionInfo:
     shown = body.shown
-    clicked = [shown[place] for place in sorted(clicks) if place < len(shown)]
+    clicked = [body.ids[place] for place in sorted(clicks) if place < len(body.ids)]
     return schema.ImpressionInfo(event.key, event.time, body.version, body.kind, len(raw), shown, clicked)
 
 
@@ -754,7 +772,7 @@ def _version_ranking(
     added = (boosts if boosts.size else np.zeros(len(raw))).tolist()
     scores = definition.algorithm.scores(state, raw, np.array([0, len(raw)])).tolist()
     names = {document: f"#{document + 1}" for document in range(len(raw))}
-    names |= dict(zip(body.order, body.shown, strict=True))
+    names |= dict(zip(body.order, body.ids, strict=True))
     order = definition.best(state, id, raw, boosts)
     ranking = [
         schema.RankedDocument(names[each], place, scores[each] + added[each], memory=added[each] or None)

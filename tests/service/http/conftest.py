@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 from duelrank.cli import app
 from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
+from duelrank.core.validation import whole_number
 from duelrank.export import LinearModel
 from duelrank.export.pinned import PinnedDocument, PinnedQuery
 from duelrank.representation.fixed import read_representation
@@ -48,6 +49,7 @@ from duelrank.service.http.schema import (
     Model,
     ModelCurves,
     Overview,
+    PageRequest,
     RankAnswer,
     RankedDocument,
     RankerInfo,
@@ -148,7 +150,7 @@ class FakeService(Service):
     def ranker(self, name: str) -> RankerInfo:
         if name not in self.specs:
             raise UnknownName.among("ranker", name, self.specs)
-        spec = {field: getattr(self.specs[name], field) for field in RankerSpec.__struct_fields__}
+        spec = {field: getattr(self.specs[name], field) for field in RankerSpec.__struct_fields__ if field != "missing"}
         counts = dict.fromkeys(("learned", "skipped", "failed", "open", "updates"), 0)
         return RankerInfo(**spec, **counts, impressions=len(self.lists), model_version=1, created=0.0, frozen=False)
 
@@ -179,6 +181,16 @@ class FakeService(Service):
             order = [RankedDocument(document.id, i + 1) for i, document in enumerate(documents)]
             self.lists[key] = RankAnswer(key[1], 1, order)
         return self.lists[key]
+
+    async def page(self, name: str, request: PageRequest) -> RankAnswer:
+        self.ranker(name)
+        known = self.lists.get((name, request.impression_id))
+        if known is None:
+            raise UnknownName(f"the impression {request.impression_id!r} is not known")
+        whole_number("start", request.start)
+        whole_number("size", request.size)
+        part = known.ranking[request.start - 1 : request.start - 1 + request.size]
+        return msgspec.structs.replace(known, ranking=part, prepared=len(known.ranking))
 
     async def feedback(self, name: str, events: Any, caller: str = "") -> FeedbackCounts:
         self.ranker(name)

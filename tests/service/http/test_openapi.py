@@ -94,7 +94,7 @@ class TestDocument:
 
     def test_teams_are_not_revealed(self):
         ranked = DOCUMENT["components"]["schemas"]["RankedDocument"]["properties"]
-        assert set(ranked) == {"id", "position", "score", "explain", "deviation", "memory"}
+        assert set(ranked) == {"id", "position", "score", "explain", "deviation", "memory", "placed"}
 
     def test_a_ranker_has_at_least_one_feature(self, client):
         assert DOCUMENT["components"]["schemas"]["RankerSpec"]["properties"]["features"]["minItems"] == 1

@@ -52,7 +52,7 @@ def decode_body(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: 
 #: Returns the names of the features of a ranker.
 Names: TypeAlias = Callable[[], Sequence[str]]
 
-_NO_NUMBER = re.compile(r"^Expected `float`, got .* - at `\$\.documents\[(\d+)\]\.features\[(\d+|\.\.\.)\]`$")
+_NO_NUMBER = re.compile(r"^Expected `float \| null`, got .* - at `\$\.documents\[(\d+)\]\.features\[(\d+|\.\.\.)\]`$")
 
 
 def naming_feature(error: msgspec.ValidationError, body: bytes, codec: Any, names: Names) -> msgspec.ValidationError:
@@ -67,12 +67,15 @@ def naming_feature(error: msgspec.ValidationError, body: bytes, codec: Any, name
 
 def _no_number(id: Any, features: Any, column: str, names: Names) -> str:
     if isinstance(features, dict):
-        name, value = next(each for each in features.items() if type(each[1]) not in (int, float))
+        name, value = next(
+            each
+            for each in features.items()
+            if not isinstance(each[1], int | float | None) or isinstance(each[1], bool)
+        )
     else:
         known, value = names(), features[int(column)]
         name = known[int(column)] if int(column) < len(known) else f"#{int(column) + 1}"
-    found = "null" if value is None else repr(value)[:50]
-    return f"features must be numbers, found {found} in document {id!r}, feature {name!r}"
+    return f"features must be numbers, found {repr(value)[:50]} in document {id!r}, feature {name!r}"
 
 
 # Requests for a ranking
@@ -87,6 +90,10 @@ class _Pieces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     explain: bool = False
     query: str | None = None
     query_key: str | None = None
+    context: dict[str, float] = {}
+    fixed: dict[str, int] = {}
+    below_top: dict[str, int] = {}
+    page: int | None = None
 
 
 class _RankDecoder:
@@ -172,7 +179,7 @@ class ArrayReader:
         features = np.frombuffer(values[: n_documents * n_features].tobytes()).reshape(n_documents, n_features)
         documents = DocumentArray(ids, b"", array=features)
         own = (rest.impression_id, rest.length, rest.explain, rest.query, rest.query_key)
-        return schema.RankRequest(documents, *own)
+        return schema.RankRequest(documents, *own, page=rest.page)
 
     def _scratch(self, n_bytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return arrays for the values, the ids and the counts in a body of this size."""

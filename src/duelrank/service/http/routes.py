@@ -309,6 +309,15 @@ async def rank(call: Call) -> schema.RankAnswer | Reply:
     return answer
 
 
+async def page(call: Call) -> schema.RankAnswer:
+    """Return another page of an impression, without its documents.
+
+    Rank once with the ``length`` of all pages and the size of the first ``page``. The ranker learns from the pages that were
+    returned, each click at its position in the whole list. A page can be returned again, also after the impression is closed.
+    """
+    return await call.service.page(call.name, call.body)
+
+
 async def feedback(call: Call) -> schema.FeedbackCounts:
     """Accept feedback on impressions.
 
@@ -783,6 +792,16 @@ OPERATIONS = (
         bodies={"application/json": _EVENT | list[_EVENT], NDJSON: str},
         examples={"a click": _CLICK, "UBI 1.3.0": _UBI, "several events": [{"impression_id": "i2", "close": True}]},
         raises=(UnknownName, InvalidValue, LimitExceeded),
+    ),
+    _on_ranker(
+        "POST",
+        "/page",
+        page,
+        schema.RankAnswer,
+        needs="rank",
+        takes=schema.PageRequest,
+        examples={"the second page": {"impression_id": "i1", "start": 11, "size": 10}},
+        raises=(UnknownName, InvalidValue),
     ),
     Operation(
         method="POST",

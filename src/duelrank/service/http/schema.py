@@ -86,9 +86,10 @@ class _Definition(msgspec.Struct, frozen=True):
     guard: GuardSpec | None = None
     actions: dict[str, float] = msgspec.field(default_factory=lambda: {CLICK: 1.0})
     imitate: int | None = None
+    context: dict[str, tuple[str, ...]] = {}
 
 
-class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
+class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The specification of a ranker.
 
     Parameters
@@ -131,7 +132,16 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         Number of lists that are shown in the client's order before anything else, while the ranker learns to imitate that order;
         lists of a log that it has learned from are included. By default 300 for a ranker with a guard and without a start, and 0
         otherwise.
+    context
+        Names of contexts, such as ``{"mobile": ["price"]}``, with the features that each is multiplied with: the ranker then has
+        the further feature ``mobile*price``, and requests give ``"context": {"mobile": 1}``. At most 200 products.
+    missing
+        Features whose value a document may lack (null, NaN, or left out): names, ``["price"]``, for a neutral value, which is the
+        mean of the other documents of the request; or by name "neutral" or the number that it counts as. It becomes a part of the
+        representation.
     """
+
+    missing: tuple[str, ...] | dict[str, Literal["neutral"] | float] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -141,6 +151,8 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     ----------
     exploration, close_after, length, mode
         As in `RankerSpec`.
+    missing
+        All features whose values may be missing, as in `RankerSpec`; this changes the representation.
     add_features
         Names of new features, after the others; their weights start at zero.
     retire_features
@@ -149,6 +161,8 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         Settings of the guard, or None to remove it. The guard starts again if false_alarm_every, margin or promote change.
     actions
         Weights of actions, for all later feedback.
+    context
+        All contexts, as in `RankerSpec`; products that are no longer among them are removed.
     representation
         Another representation of the features, as in `RankerSpec`. Its weights are fitted to the scores of the served version, on
         lists whose features are still in the store, at least 50; the guard starts again on its present rung.
@@ -163,6 +177,8 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     guard: GuardSpec | msgspec.UnsetType | None = msgspec.UNSET
     actions: dict[str, float] | None = None
     representation: str | dict[str, Any] | None = None
+    context: dict[str, tuple[str, ...]] | None = None
+    missing: tuple[str, ...] | dict[str, Literal["neutral"] | float] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -214,10 +230,10 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
 
 
 class Document(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A candidate: its id, and its features, in order or by name."""
+    """A candidate: its id, and its features, in order or by name; null is a missing value, for features that may be missing."""
 
     id: str
-    features: list[float] | dict[str, float]
+    features: list[float | None] | dict[str, float | None]
 
 
 class DocumentTable(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -248,6 +264,17 @@ class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Text of the query, for a ranker that remembers queries; upper and lower case, and the number of spaces, do not matter.
     query_key
         An opaque name of the query instead of its text, for clients that must not send texts.
+    context
+        Numbers that are the same for all documents, ``{"mobile": 1}``, by the names in the ranker's ``context``; 0 unless given.
+    fixed
+        Positions of documents by id, from 1: ``{"sku42": 1}``. They need not be among the documents. If there are too few
+        documents, they are at the end. Clicks on them are not learned from.
+    below_top
+        By id of a document k, if it may not be in the top k: ``{"sku7": 3}``. If there are fewer than k others, it comes after
+        those that may be anywhere. Clicks on it are not learned from.
+    page
+        Number of positions to return now, if the rest of the ``length`` is for further pages (see `PageRequest`); all by default.
+        Only positions of returned pages are learned from.
     """
 
     documents: list[Document] | DocumentTable
@@ -256,6 +283,10 @@ class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     explain: bool = False
     query: str | None = None
     query_key: str | None = None
+    context: dict[str, float] = {}
+    fixed: dict[str, int] = {}
+    below_top: dict[str, int] = {}
+    page: int | None = None
 
 
 class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -263,6 +294,7 @@ class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     A ranker that is not linear has scores only. ``deviation`` is the standard deviation of the score, for an algorithm with a
     belief about its weights, which count as independent. ``memory`` is what the memory of the query adds to the score, if anything.
+    ``placed`` is whether ``fixed`` or ``below_top`` decided the position, which then has no score.
     """
 
     id: str
@@ -271,6 +303,7 @@ class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     explain: dict[str, float] | None = None
     deviation: float | None = None
     memory: float | None = None
+    placed: bool = False
 
 
 class RankAnswer(msgspec.Struct, frozen=True):
@@ -278,17 +311,37 @@ class RankAnswer(msgspec.Struct, frozen=True):
 
     ``kind`` is "explored" (learned from), "greedy" (best first, without exploration), "frozen" (the same, of a frozen ranker),
     "guard" (a team draft with the client's order), "baseline" (the client's order, by decision of the guard) or "shadow".
+    ``prepared`` is the number of positions of all pages, in answers with a page.
     """
 
     impression_id: str
     model_version: int
     ranking: list[RankedDocument]
     kind: str = ""
+    prepared: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def ids(self) -> list[str]:
         """The ids of the documents, best first."""
         return [each.id for each in self.ranking]
+
+
+class PageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request for another page of an impression.
+
+    Parameters
+    ----------
+    impression_id
+        Id of the impression.
+    start
+        First position of the page, from 1.
+    size
+        Number of positions; fewer are returned at the end of the list.
+    """
+
+    impression_id: str
+    start: int
+    size: int = 10
 
 
 class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -313,6 +366,9 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         as none.
     action
         Action on the documents: "click", "purchase" …; the ranker's ``actions`` have its weight.
+    removed
+        Ids of documents of the list that were not shown, such as those that are out of stock: the ranker learns from the list
+        without them. One that is clicked was shown after all.
     """
 
     impression_id: str
@@ -323,6 +379,7 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     time: float | None = None
     user_id: str | None = None
     action: str = CLICK
+    removed: list[str] = []
 
 
 class Invalid(msgspec.Struct, frozen=True):
@@ -352,6 +409,8 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         Number of documents that were shown, by default all.
     query, query_key
         As in a request for a ranking: a ranker that remembers queries remembers this list, too.
+    context
+        As in a request for a ranking.
     """
 
     impression_id: str
@@ -362,6 +421,7 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     shown: int | None = None
     query: str | None = None
     query_key: str | None = None
+    context: dict[str, float] = {}
 
 
 class BackfillCounts(msgspec.Struct, frozen=True):
