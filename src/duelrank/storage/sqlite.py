@@ -314,7 +314,11 @@ class SQLiteStorage(SQLStorage):
         deadline = monotonic() + self._timeout
         while True:
             try:
-                return connection.execute(statement, values)
+                if not values:
+                    return connection.execute(statement)
+                return connection.executemany(
+                    statement, [values]
+                )  # asks for no row id, so it switches threads less often
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
                     raise
