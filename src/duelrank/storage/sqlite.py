@@ -316,9 +316,8 @@ class SQLiteStorage(SQLStorage):
             try:
                 if not values:
                     return connection.execute(statement)
-                return connection.executemany(
-                    statement, [values]
-                )  # asks for no row id, so it switches threads less often
+                # It asks for no row id, for which the interpreter lock would change hands once more.
+                return connection.executemany(statement, [values])
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
                     raise
