@@ -81,8 +81,9 @@ def _exclusive(schema: Any, maps: dict[str, Any]) -> Any:
 
 
 def _named_map(choice: dict[str, Any], maps: dict[str, Any]) -> dict[str, Any]:
-    if "additionalProperties" in choice and maps.setdefault("FeaturesByName", choice) == choice:
-        return {"$ref": _REF.format(name="FeaturesByName")}
+    # The Java generator serializes only parts of a union whose names sort before the union's, here DocumentFeatures.
+    if "additionalProperties" in choice and maps.setdefault("ByName", choice) == choice:
+        return {"$ref": _REF.format(name="ByName")}
     return choice
 
 
