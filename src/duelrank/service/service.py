@@ -775,12 +775,14 @@ class Service:
             )
         version, reader, remembered = ranker.version, self._reader(ranker), ranker.remembered
         definition = version.definition
-        known = [self._rankers[each].version.definition.columns for each in rankers if each in self._rankers]
-        documents = intake.known_to(definition, request.documents, known)
+        others = [self._rankers[each].version.definition for each in rankers if each in self._rankers]
+        documents = intake.known_to(definition, request.documents, [each.columns for each in others])
+        foreign = {one for each in others for one in each.spec.context}.difference(definition.spec.context)
+        context = {one: value for one, value in request.context.items() if one not in foreign}
         query = intake.stored_query(request, self.settings, definition)
 
         def best() -> list[str]:
-            ids, raw = reader.read(documents, FeatureTroubles(self.observer))
+            ids, raw = reader.read(documents, FeatureTroubles(self.observer), context)
             boosts = definition.boosts(remembered, id, query, ids, explore=False) if query else NO_BOOSTS
             return [ids[place] for place in definition.best(version.state, id, raw, boosts)]
 
