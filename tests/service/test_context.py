@@ -11,7 +11,15 @@ from duelrank.core.errors import Conflict, InvalidValue, ShapeMismatch
 from duelrank.export import export
 from duelrank.representation import Interactions
 from duelrank.service import log
-from duelrank.service.http.schema import Change, Document, ExperimentSpec, LoggedImpression, RankerSpec, RankRequest, ShowRequest
+from duelrank.service.http.schema import (
+    Change,
+    Document,
+    ExperimentSpec,
+    LoggedImpression,
+    RankerSpec,
+    RankRequest,
+    ShowRequest,
+)
 
 SPEC = {"name": "shop", "algorithm": "wmgd-dsp", "features": ("bm25", "price"), "representation": "query-scaled"}
 
@@ -63,6 +71,9 @@ def test_what_is_not_declared_is_refused(storage, kit):
             ):
                 with pytest.raises(InvalidValue, match=message):
                     await service.rank("shop", request(0, context, draws))
+            offers = [Document("small", [1.0, 0.5]), Document("large", [1.0, 90.0])]
+            with pytest.raises(InvalidValue, match="features of document 'large' too large"):
+                await service.rank("shop", RankRequest(offers, context={"mobile": 1e308}))
             with pytest.raises(ShapeMismatch, match="2 features, document 'd' has 3"):
                 await service.rank("shop", RankRequest([Document("d", [1.0, 2.0, 3.0])]))
             with pytest.raises(InvalidValue, match=r"mobile\*price"):
