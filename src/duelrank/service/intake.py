@@ -525,7 +525,8 @@ def _examined(event: schema.FeedbackEvent, body: log.StoredImpression) -> int | 
 
 def _removed(event: schema.FeedbackEvent, body: log.StoredImpression) -> list[int]:
     """Return the positions of removed documents; placed ones, and those that are not in the list, are ignored."""
-    return [place for place, id in enumerate(body.ids) if id in event.removed] if event.removed else []
+    removed = frozenset(event.removed)
+    return [place for place, id in enumerate(body.ids) if id in removed] if removed else []
 
 
 def add_counts(counts: Sequence[schema.FeedbackCounts]) -> schema.FeedbackCounts:
