@@ -22,6 +22,8 @@ from duelrank.evidence import GuardSpec
 from duelrank.export import Model
 from duelrank.export.pinned import PinnedQuery
 from duelrank.placing import Placement, free_above
+from duelrank.representation.base import split_missing
+from duelrank.representation.fixed import write_representation
 from duelrank.service import intake, log, views
 from duelrank.service.channel import FrontChannel, SaveStep
 from duelrank.service.definition import (
@@ -535,6 +537,9 @@ class Service:
         """Change the definition of a ranker, without losing what it has learned; returns when it is applied."""
         ranker, wanted = await self._writable_ranker(name), converted(change, Change)
         written = declared_missing(wanted.representation, change.missing)
+        if written is None and not isinstance(change.missing, msgspec.UnsetType):  # nothing may be missing any more
+            present = ranker.version.definition
+            written = write_representation(split_missing(present.representation)[1], present.spec.features)
         wanted = msgspec.structs.replace(wanted, representation=written)
         if isinstance(wanted.guard, GuardSpec):
             self._check_webhook(wanted.guard)
