@@ -672,3 +672,13 @@ def test_what_does_not_explore_raises_no_document_for_a_try(storage, kit):
         assert ("new" in learning, set(frozen), set(compared)) == (True, {"d3"}, {"d3"})
 
     lived(storage, kit, life, algorithm="remember(curious=1.0) >> wmgd-dsp")
+
+
+def test_a_document_below_the_top_has_its_place_by_what_users_chose(storage, kit):
+    async def life(service):
+        await visit(service, kit, range(30))
+        await settled(kit, service, 30)
+        asked = [same(number, below_top={"d3": 1, "d0": 1}) for number in range(100, 110)]
+        assert {(await service.rank("shop", each)).ids.index("d3") for each in asked} == {1}
+
+    lived(storage, kit, life)

@@ -107,6 +107,9 @@ def test_creating_again_changing_and_starting_from_it(storage, kit):
             assert (await service.change("shop", Change(representation=written))).representation == written
             again = await service.change("shop", Change(missing=("stock",)))
             assert again.representation == {"kind": "missing", "features": {"stock": "neutral"}, "then": "curves"}
+            assert (await service.change("shop", Change(missing=()))).representation == "curves"
+            with pytest.raises(InvalidValue, match="found null"):
+                await service.rank("shop", RankRequest([Document("d", {"stock": None})]))
 
     asyncio.run(main())
 

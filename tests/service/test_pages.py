@@ -200,7 +200,10 @@ def test_a_list_that_vanished_as_a_whole(storage, kit):
             shown = (await service.rank("shop", kit.request(0))).ids
             await service.feedback("shop", [FeedbackEvent("i0", removed=shown, close=True)])
             await kit.learned(service, 1)
-            assert (service.ranker("shop").updates, service.ranker("shop").failed) == (0, 0)
+            info = service.ranker("shop")
+            assert (info.updates, info.learned, info.no_feedback, info.model_version) == (0, 0, 1, 1)
+            with pytest.raises(UnknownName, match="learned from no impression"):
+                service.last_step("shop")
         kit.verified(storage)
 
     asyncio.run(main())

@@ -184,7 +184,7 @@ class _BaseClient:
         """
         given = {key: value for key, value in locals().items() if value is not None and key != "self"}
         given["features"] = names = list(features)
-        given |= {"missing": _declared(missing)} if missing else {}
+        given |= {} if missing is None else {"missing": _declared(missing)}
         given |= {} if context is None else {"context": {one: list(of) for one, of in context.items()}}
         given |= {} if representation is None else {"representation": _representation(representation, names)}
         given |= {} if start is None else {"start": _start(start)}
@@ -220,7 +220,7 @@ class _BaseClient:
         change = Change(
             exploration, close_after, length, mode, added, retired, msgspec.UNSET, weights, written, products
         )
-        content = msgspec.to_builtins(change) | ({"missing": _declared(missing)} if missing else {})
+        content = msgspec.to_builtins(change) | ({} if missing is None else {"missing": _declared(missing)})
         content |= {} if guard is msgspec.UNSET else {"guard": guard}
         return Call("PATCH", _path(name), answer(RankerInfo), encode(content), patience=SLOW)
 

@@ -576,7 +576,7 @@ class Definition:
         ranking, teams = guard_list(own, best, length, draws)
         return ranking.tolist(), GUARD, pack_teams(teams)
 
-    def own_order(self, version: Version, id: str, raw: Features) -> bool:
+    def own_order(self, version: Version, id: str, raw: Features, boosts: Boosts = NO_BOOSTS) -> bool:
         """Whether a version shows documents in the client's order, or would have no reason for another one."""
         if version.imitates or (self.spec.mode == "shadow" and version.pin is None):
             return True
@@ -585,7 +585,7 @@ class Definition:
             if draw_kind(draws, self.spec.guard.share, version.learned_share) == "baseline":
                 return True
         state = version.state if version.pin is None else version.pin[1]
-        return not self._prefers(state, self.query(raw))
+        return not self._prefers(state, self.query(raw, boosts))
 
     def _prefers(self, state: State, query: Query) -> bool:
         """Whether a state has any preference: weights that are not zero, or different scores if it is not linear."""

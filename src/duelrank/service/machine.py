@@ -632,6 +632,8 @@ class Machine(EventMachine):
             raise
         except Exception as error:
             return "failed", 0.0, f"{self.definition.spec.name!r} could not learn from impression {id!r}: {error}"
+        if after is self.state:
+            return "no_feedback", 0.0, None
         norm, self.logged = self.definition.distance(self.state, after), None
         self.last_step = LearnedStep(id, impression, self.definition, self.state_of(impression.version), self.state)
         self.state, self.changed = after, True

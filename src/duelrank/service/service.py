@@ -22,6 +22,8 @@ from duelrank.evidence import GuardSpec
 from duelrank.export import Model
 from duelrank.export.pinned import PinnedQuery
 from duelrank.placing import Placement, free_above
+from duelrank.representation.base import split_missing
+from duelrank.representation.fixed import write_representation
 from duelrank.service import intake, log, views
 from duelrank.service.channel import FrontChannel, SaveStep
 from duelrank.service.definition import (
@@ -307,18 +309,15 @@ class Service:
         whole_number("length", length)
         page = 0 if request.page is None else whole_number("page", request.page)
         ids, raw = reader.read(request.documents, troubles, request.context)
-        placed = log.NOTHING_PLACED
+        query, placed = intake.stored_query(request, self.settings, definition), log.NOTHING_PLACED
         if request.fixed or request.below_top:
-            place = self._placement(reader, version, id, request, ids, raw, length)
+            place = self._placement(reader, version, remembered, id, query, request, ids, raw, length)
             ids, raw, length, placed = place.free, raw[place.rows], place.n_free, place.placed
             raw.flags.writeable = False
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
-        shares, query = (
-            (version.learned_share, version.imitates),
-            intake.stored_query(request, self.settings, definition),
-        )
+        shares = (version.learned_share, version.imitates)
         boosts = definition.boosts(remembered, id, query, ids, not version.frozen) if query else NO_BOOSTS
         order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares, boosts)
         stopped = version.frozen and kind == GREEDY
@@ -330,7 +329,9 @@ class Service:
         self,
         reader: DocumentReader,
         version: Version,
+        remembered: Memory,
         id: str,
+        query: str,
         request: schema.RankRequest,
         ids: list[str],
         raw: Features,
@@ -344,8 +345,11 @@ class Service:
             rows = [row for row, each in enumerate(ids) if each not in fixed]
             pinned = None if version.pin is None else version.pin[1]
             others = frozen(raw[rows])
-            if rows and not definition.own_order(version, id, others):
-                rows = [rows[place] for place in definition.best(pinned or version.state, id, others)]
+            names = [ids[row] for row in rows]
+            known = query and names
+            boosts = definition.boosts(remembered, id, query, names, explore=False) if known else NO_BOOSTS
+            if rows and not definition.own_order(version, id, others, boosts):
+                rows = [rows[place] for place in definition.best(pinned or version.state, id, others, boosts)]
             order = [ids[row] for row in rows]
         return Placement(ids, length, fixed, request.below_top, order)
 
@@ -533,6 +537,9 @@ class Service:
         """Change the definition of a ranker, without losing what it has learned; returns when it is applied."""
         ranker, wanted = await self._writable_ranker(name), converted(change, Change)
         written = declared_missing(wanted.representation, change.missing)
+        if written is None and not isinstance(change.missing, msgspec.UnsetType):  # nothing may be missing any more
+            present = ranker.version.definition
+            written = write_representation(split_missing(present.representation)[1], present.spec.features)
         wanted = msgspec.structs.replace(wanted, representation=written)
         if isinstance(wanted.guard, GuardSpec):
             self._check_webhook(wanted.guard)
