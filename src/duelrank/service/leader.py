@@ -37,19 +37,13 @@ from duelrank.service.rankers import (
     restore_newest,
 )
 from duelrank.service.retention import Capacity, Retention
-from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Observer, Settings
+from duelrank.service.settings import DEFAULT_REPRESENTATION, LEASE, ONE_SERVER, Clock, Observer, Settings
 from duelrank.service.views import event_sentence, experiment_info, guard_info
 from duelrank.service.webhooks import Webhooks
 from duelrank.storage import Event, Lease, NewEvent, Storage
 
 logger = logging.getLogger("duelrank.service")
 
-#: Leases: of the leader; and on a store that is for one process that serves, of that process.
-LEASE, SERVING = "learner", "serving"
-ONE_SERVER = (
-    "another process serves from this store, and a SQLite store is for one process; stop the other one first, or use PostgreSQL "
-    "for several processes"
-)
 #: Seconds: to collect some events before they are read; between two attempts to become the leader; between two heartbeats of the
 #: leader.
 GATHER_SECONDS, ELECTION_SECONDS, HEARTBEAT_SECONDS = 0.01, 1.0, 1.0
@@ -831,8 +825,11 @@ class Term:
     def _report_experiment(self, name: str, progress: ExperimentProgress) -> None:
         """Pass changed counts of an experiment to the observer, at intervals."""
         now, number = self._clock.monotonic(), progress.machine.number
+        experiment = self._rankers.experiments.get(name)
+        if experiment is None or experiment.created.number != progress.created:
+            return  # it was deleted, which the learner has not read yet
         if number != progress.reported and now - progress.reported_at >= STATUS_SECONDS:
-            self._rankers.observer.experiment(name, experiment_info(self._rankers.experiments[name]))
+            self._rankers.observer.experiment(name, experiment_info(experiment))
             progress.reported, progress.reported_at = number, now
 
     def save_last_step(self, name: str) -> None:
