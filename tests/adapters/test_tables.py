@@ -158,7 +158,7 @@ class TestLists:
 
     def test_missing_values(self, read):
         (found,), log = read(
-            "list,document,clicked,bm25,price\nq,a,1,,\nq,b,NULL,2,nan\n", names=["bm25", "price"], lacking=["price"]
+            "list,document,clicked,bm25,price\nq,a,1,,\nq,b,\\N,2,nan\n", names=["bm25", "price"], lacking=["price"]
         )
         values = np.frombuffer(found.documents.features, "<f8").reshape(2, 2)
         assert np.array_equal(values, [[0, np.nan], [2, np.nan]], equal_nan=True)

@@ -162,6 +162,15 @@ class TestStore:
         assert ranker(store)[1].tolist() == ranker(other)[1].tolist()
         assert cli_json("backfill", store, "shop", *words)["there_already"] == LISTS
 
+    def test_the_table_of_the_page(self, cli, store, tmp_path):
+        page = (Path(__file__).parents[2] / "docs" / "logs.md").read_text()
+        (tmp_path / "searches.csv").write_text(page.split("searches.csv\n", 1)[1].split("```")[0])
+        columns = page.split("--log searches.csv --columns ")[1].split()[0]
+        result = cli("backfill", "shop", "--store", store, "--log", tmp_path / "searches.csv", "--columns", columns)
+        assert [line.strip() for line in result.stdout.splitlines()] == [
+            "2  lists read", "1  accepted", "1  skipped: no action that has a weight in the ranker",
+        ]  # fmt: skip
+
     def test_a_table_for_a_ranker_with_contexts_and_missing_values(self, cli_json, tmp_path, log):
         spec = RankerSpec("shop", "pdgd", NAMES, context={"mobile": ("price",)}, missing=("price",))
         store = made(tmp_path / "mobile.db", spec)

@@ -94,6 +94,7 @@ def parse_columns(given: Iterable[str]) -> dict[str, str]:
 
     Examples
     --------
+    >>> from duelrank.adapters.tables import parse_columns
     >>> parse_columns(["query=q,document=sku", "bm25=score"])
     {'query': 'q', 'document': 'sku', 'bm25': 'score'}
     """
@@ -220,7 +221,7 @@ class TableLog:
         for index, file in enumerate(self.files):
             groups.begin()
             done = 0
-            for count, (place, cells, done) in enumerate(table_rows(file, self._columns, self.errors)):
+            for count, (place, cells, done) in enumerate(_table_rows(file, self._columns, self.errors)):
                 if count % REPORT_EVERY == 0:
                     progress(before + done, total)
                 row = self._row(index, place, cells, groups)
@@ -296,7 +297,7 @@ class TableLog:
         documents, lacking = self._by_document(rows)
         page = [row for row in documents.values() if row.position is not None][: self.length]
         shown = {row.document: place for place, row in enumerate(page, 1)}
-        lacking += _gap(page)
+        lacking = max(lacking, _gap(page))  # an unreadable row is a gap, too
         actions, examined = self._by_action(rows, shown)
         if lacking:
             counts.incomplete += 1
@@ -430,7 +431,19 @@ class _Groups:
 
 
 def feature_columns(files: Sequence[str], columns: Mapping[str, str]) -> list[str]:
-    """Return the columns of the first file that have no other meaning, for a log whose features nobody has named."""
+    r"""Return the columns of the first file that have no other meaning, for a log whose features nobody has named.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from duelrank.adapters.tables import feature_columns
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "clicks.csv"
+    ...     _ = path.write_text("query,sku,position,clicked,bm25\nshoes,a,1,0,0.9\n")
+    ...     feature_columns([str(path)], {"document": "sku"})
+    ['bm25']
+    """
     check_files(files)
     found: list[str] = []
 
@@ -438,7 +451,7 @@ def feature_columns(files: Sequence[str], columns: Mapping[str, str]) -> list[st
         found.extend(name for name in header if name not in {*columns.values(), *(set(ROLES) - columns.keys())})
         return {}
 
-    next(table_rows(files[0], choose, RecordErrors(0)), None)
+    next(_table_rows(files[0], choose, RecordErrors(0)), None)
     return found
 
 
@@ -510,7 +523,7 @@ def _time(cells: Cells) -> str | float | None:
 Choice: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, str]]
 
 
-def table_rows(file: str, choose: Choice, errors: RecordErrors) -> Iterator[tuple[Place, Cells, int]]:
+def _table_rows(file: str, choose: Choice, errors: RecordErrors) -> Iterator[tuple[Place, Cells, int]]:
     """Yield the rows of a CSV or Parquet file with their places, and the number of bytes that were read."""
     with opened(file) as raw:
         content = unpacked(raw, file)
