@@ -150,11 +150,12 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
-    for key in ("anyOf", "oneOf"):
-        if key in schema:
-            return " or ".join(dict.fromkeys(_type(each) for each in schema[key]))
+    if "oneOf" in schema:
+        return " or ".join(dict.fromkeys(map(_type, schema["oneOf"])))
     if "enum" in schema:
         return " or ".join(f"`{json.dumps(each)}`" for each in schema["enum"])
+    if isinstance(schema.get("type"), list):
+        return " or ".join(_type({**schema, "type": each}) for each in schema["type"])
     if schema.get("type") == "array":
         return f"array of {_type(schema.get('items') or {})}"
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):

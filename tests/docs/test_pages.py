@@ -23,10 +23,11 @@ from duelrank.cli import app
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
-SHOWN = {"text", "json", "yaml", "xml", "dockerfile", "bibtex"}
+SHOWN = {"text", "json", "yaml", "xml", "dockerfile", "bibtex", "html", "javascript", "typescript", "java", "php"}
 #: Tests that run the Python of a page that has no prompts: "page" or "page#section" -> test.
 RUN_BY = {
     "CONTRIBUTING.md": "tests/test_contributing.py",
+    "docs/how-to/browser-events.md": "tests/browser",
     "docs/hybrid.md#With the service": "tests/client/test_pages.py",
     "docs/serving.md#From nothing to the first learned click": "tests/client/test_serving_page.py",
     "docs/serving.md#Memory of queries": "tests/client/test_serving_page.py",

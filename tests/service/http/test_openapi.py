@@ -92,6 +92,16 @@ class TestDocument:
         for name in re.findall(r"#/components/schemas/(\w+)", text):
             assert name in DOCUMENT["components"]["schemas"]
 
+    def test_generators_of_clients_can_read_it(self):
+        """They compile neither ``anyOf`` nor a union of which every part is null or one type."""
+        text = json.dumps(DOCUMENT)
+        assert "anyOf" not in text
+        assert '"oneOf"' in text
+        for choices in map(json.loads, re.findall(r'"oneOf": (\[[^\[\]]*\])', text)):
+            simple = [each for each in choices if "$ref" not in each]
+            assert len({"number" if each["type"] == "integer" else each["type"] for each in simple}) == len(simple)
+            assert len(choices) > 2 or {"type": "null"} not in choices or len(simple) == 1
+
     def test_teams_are_not_revealed(self):
         ranked = DOCUMENT["components"]["schemas"]["RankedDocument"]["properties"]
         assert set(ranked) == {"id", "position", "score", "explain", "deviation", "memory", "placed"}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from duelrank.service.http.routes import Operation
 
 _REF = "#/components/schemas/{name}"
+_NULL = {"type": "null"}
 _SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Authorization: Bearer KEY"},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -48,7 +49,7 @@ def openapi_document(operations: Iterable[Operation], version: str) -> dict[str,
         "info": {"title": "duelrank", "version": version, "description": _ABOUT},
         "tags": [{"name": "rankers"}, {"name": "experiments"}, {"name": "service"}],
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": _SECURITY},
+        "components": {"schemas": _exclusive(components), "securitySchemes": _SECURITY},
     }
 
 
@@ -56,6 +57,30 @@ def _tag(one: Operation) -> str:
     if one.path.startswith("/v1/experiments"):
         return "experiments"
     return "rankers" if one.path.startswith("/v1/") else "service"
+
+
+def _exclusive(schema: Any) -> Any:
+    """Return schemas with ``oneOf`` in place of ``anyOf``, and null as a type: generators of clients handle only these well.
+
+    The choices of a union in our structs exclude each other, except integers and numbers.
+    """
+    if isinstance(schema, list):
+        return [_exclusive(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _exclusive(each) for name, each in schema.items()}
+    choices = found.pop("anyOf", None)
+    if choices is None:
+        return found
+    if {"type": "number"} in choices:
+        choices = [each for each in choices if each != {"type": "integer"}]
+    some = [each for each in choices if each != _NULL]
+    if len(some) > 1 or "$ref" in some[0]:
+        return found | {"oneOf": choices}
+    (only,) = some
+    if "enum" in only:
+        only = {"type": "string", "enum": [*only["enum"], None]}
+    return found | only | {"type": [only["type"], "null"]}
 
 
 def problems_of(one: Operation) -> list[type[BaseException]]:
@@ -123,7 +148,7 @@ def _leaves(wanted: Any) -> list[Any]:
 
 def _schema(wanted: Any, by_type: dict[str, Any]) -> dict[str, Any]:
     if isinstance(wanted, UnionType):
-        return {"anyOf": [_schema(each, by_type) for each in get_args(wanted)]}
+        return {"oneOf": [_schema(each, by_type) for each in get_args(wanted)]}
     if get_origin(wanted) is list:
         return {"type": "array", "items": _schema(get_args(wanted)[0], by_type)}
     schema: dict[str, Any] = by_type[repr(wanted)]

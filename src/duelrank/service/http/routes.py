@@ -32,7 +32,7 @@ from duelrank.export.pinned import PINNED_FORMATS, pinned_format
 from duelrank.service.definition import Step
 from duelrank.service.http import schema
 from duelrank.service.http.auth import Caller
-from duelrank.service.http.dashboard import FILES, POLICY, live_messages, render
+from duelrank.service.http.dashboard import FILES, POLICY, live_messages, read_file, render
 from duelrank.service.http.decoding import NDJSON, decode_body, decode_events, decode_logged, decode_rank
 from duelrank.service.http.errors import NoSuchPage, NoWebhook, wrong_shape
 from duelrank.service.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
@@ -676,12 +676,20 @@ async def dashboard_file(call: Call) -> Reply:
     return _file(call, FILES)
 
 
+async def browser_script(call: Call) -> Reply:
+    """Send the script that reports clicks on lists from a web page."""
+    return Reply(read_file("duelrank.js"), 200, b"text/javascript; charset=utf-8", _CACHED)
+
+
+_CACHED = ((b"cache-control", b"max-age=86400"),)
+
+
 def _file(call: Call, files: Mapping[str, tuple[bytes, Callable[[], bytes]]]) -> Reply:
     name = call.path["file"]
     if name not in files:
         raise NoSuchPage(f"there is no file {name[:200]!r} here")
     media_type, read = files[name]
-    return Reply(read(), 200, media_type, ((b"cache-control", b"max-age=86400"),))
+    return Reply(read(), 200, media_type, _CACHED)
 
 
 _EXPERIMENTS = "/v1/experiments"
@@ -978,4 +986,5 @@ OPERATIONS = (
     Operation(method="GET", path="/dashboard", handle=dashboard, media_types=("text/html",), before_ready=True),
     Operation(method="GET", path="/dashboard/{name}", handle=dashboard, before_ready=True, hidden=True),
     Operation(method="GET", path="/dashboard/files/{file}", handle=dashboard_file, before_ready=True, hidden=True),
+    Operation(method="GET", path="/duelrank.js", handle=browser_script, before_ready=True, hidden=True),
 )
