@@ -37,19 +37,13 @@ from duelrank.service.rankers import (
     restore_newest,
 )
 from duelrank.service.retention import Capacity, Retention
-from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Observer, Settings
+from duelrank.service.settings import DEFAULT_REPRESENTATION, LEASE, ONE_SERVER, Clock, Observer, Settings
 from duelrank.service.views import event_sentence, experiment_info, guard_info
 from duelrank.service.webhooks import Webhooks
 from duelrank.storage import Event, Lease, NewEvent, Storage
 
 logger = logging.getLogger("duelrank.service")
 
-#: Leases: of the leader; and on a store that is for one process that serves, of that process.
-LEASE, SERVING = "learner", "serving"
-ONE_SERVER = (
-    "another process serves from this store, and a SQLite store is for one process; stop the other one first, or use PostgreSQL "
-    "for several processes"
-)
 #: Seconds: to collect some events before they are read; between two attempts to become the leader; between two heartbeats of the
 #: leader.
 GATHER_SECONDS, ELECTION_SECONDS, HEARTBEAT_SECONDS = 0.01, 1.0, 1.0

@@ -53,12 +53,12 @@ from duelrank.service.intake import (
     add_counts,
     user_hash,
 )
-from duelrank.service.leader import ONE_SERVER, SERVING, Leader
+from duelrank.service.leader import Leader
 from duelrank.service.machine import MAX_LABELS, LearnedStep, learned_state
 from duelrank.service.rankers import Experiment, Ranker, Rankers, StoredStep, Version, VersionStore, newest_checkpoint
 from duelrank.service.refit import refitted, stored_lists
 from duelrank.service.retention import remove_creation
-from duelrank.service.settings import Clock, Observer, Settings
+from duelrank.service.settings import ONE_SERVER, SERVING, Clock, Observer, Settings
 from duelrank.service.viewer import Viewer
 from duelrank.service.webhooks import check_public
 from duelrank.storage import Lease, NewEvent, Receipt, Storage

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 #: The representation of a new ranker whose spec names none. It is stored in the spec of the ranker, so another default changes
 #: nothing for existing rankers.
 DEFAULT_REPRESENTATION = "curves"
+#: Leases: of the leader; and on a store that is for one process that serves, of that process.
+LEASE, SERVING = "learner", "serving"
+ONE_SERVER = (
+    "another process serves from this store, and a SQLite store is for one process; stop the other one first, or use PostgreSQL "
+    "for several processes"
+)
 
 
 @dataclass(frozen=True)

@@ -314,7 +314,10 @@ class SQLiteStorage(SQLStorage):
         deadline = monotonic() + self._timeout
         while True:
             try:
-                return connection.execute(statement, values)
+                if not values:
+                    return connection.execute(statement)
+                # It asks for no row id, for which the interpreter lock would change hands once more.
+                return connection.executemany(statement, [values])
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
                     raise

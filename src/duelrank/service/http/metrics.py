@@ -8,14 +8,16 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable
 from threading import Lock
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
-from duelrank.service.definition import GuardEvent
 from duelrank.service.http.schema import ExperimentInfo, GuardInfo
 from duelrank.service.settings import Observer
+
+if TYPE_CHECKING:
+    from duelrank.service.definition import GuardEvent
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 NORMS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)

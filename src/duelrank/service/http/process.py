@@ -1,7 +1,12 @@
-"""The processes of ``duelrank serve``: a supervisor with processes that serve and one that learns; or one process for all."""
+"""The processes of ``duelrank serve``: a supervisor with processes that serve and one that learns; or one process for all.
+
+The supervisor imports only what it needs: the other processes start after that, and import the rest.
+"""
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -16,13 +21,11 @@ from typing import TYPE_CHECKING, Literal
 from duelrank.core.errors import DuelrankError, InvalidValue, StorageFailure, StoreLocked
 from duelrank.core.extensions import load_extensions
 from duelrank.service.channel import AVAILABLE, FrontChannel, Inbox, LearnerChannel
-from duelrank.service.http.app import create_app
 from duelrank.service.http.auth import KeyRing
-from duelrank.service.http.decoding import array_reader
 from duelrank.service.http.limits import WebSettings
-from duelrank.service.http.metrics import Metrics
 from duelrank.service.http.server import (
     FATAL,
+    GARBAGE,
     Role,
     Supervisor,
     caught_signals,
@@ -32,19 +35,21 @@ from duelrank.service.http.server import (
     run_server,
 )
 from duelrank.service.http.telemetry import LogFormat, configure_logging, traced
-from duelrank.service.leader import LEASE, ONE_SERVER, SERVING, learn
-from duelrank.service.service import Service
-from duelrank.service.settings import Settings
+from duelrank.service.settings import LEASE, ONE_SERVER, SERVING, Settings
 from duelrank.storage import Storage, open_storage
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+    from duelrank.service.service import Service
 
 #: Where learning happens: in a separate process, or in a thread of the process that serves.
 LearnerPlace = Literal["process", "inline"]
 MEMORY = "sqlite://"
 #: Seconds that the processes of a server that was killed may need to end.
 ENDING_SECONDS = 5.0
+#: By how much the priority of the learner is lower, so that requests do not wait for it.
+LEARNER_NICE = 5
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,8 @@ class ServerProcess:
     def _claimed(self, storage: Storage, workers: int) -> Service | None:
         """Return the service of this process, None if other processes serve; raise `StoreLocked` if the store is in use."""
         if workers == 1 and not self._separate:
+            from duelrank.service.service import Service
+
             service = Service(storage, self.settings)
             service.claim()
             return service
@@ -146,6 +153,8 @@ class ServerProcess:
 
     def serve(self, listening: socket, channel: FrontChannel | None, ready: Connection) -> None:
         """Serve as a process of a supervisor, and send the names of the rankers when it is ready."""
+        from duelrank.service.service import Service
+
         with self._started() as storage:
             service = Service(storage, self.settings, channel=channel)
             service.claim()
@@ -153,6 +162,11 @@ class ServerProcess:
 
     def learn(self, channel: LearnerChannel, ready: Connection) -> None:
         """Learn as a process of a supervisor; Ctrl-C, which all processes get, reaches it when those that serve have ended."""
+        from duelrank.service.http.decoding import array_reader
+        from duelrank.service.http.metrics import Metrics
+        from duelrank.service.leader import learn
+
+        os.nice(LEARNER_NICE)
         with self._started() as storage, caught_signals() as (woken, signals):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -166,6 +180,7 @@ class ServerProcess:
     @contextmanager
     def _started(self) -> Iterator[Storage]:
         """Open the store in a process of a supervisor; errors end the process with a status that says whether to try again."""
+        gc.set_threshold(GARBAGE)  # most objects of compilers stay
         end_with_supervisor()
         configure_logging(self.log_format, self.access_log)
         load_extensions()
@@ -178,6 +193,8 @@ class ServerProcess:
 
     def _serve(self, service: Service, keys: KeyRing, listening: socket, ready: Callable[[list[str]], None]) -> None:
         """Serve until a signal; raise `StorageFailure` if the final state could not be saved."""
+        from duelrank.service.http.app import create_app
+
         app = create_app(service, keys, self.web)
         run_server(
             traced(app, app.routes),

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import msgspec
 import uvicorn
@@ -32,7 +32,9 @@ from duelrank.core.errors import InvalidValue, StorageFailure
 from duelrank.service.http.auth import KeyRing
 from duelrank.service.http.errors import HeadersTooLarge, explain
 from duelrank.service.http.metrics import SHARED
-from duelrank.service.service import Service
+
+if TYPE_CHECKING:
+    from duelrank.service.service import Service
 
 #: The exit status of a process that cannot work, such as on a damaged store; it is not restarted.
 FATAL = 2
