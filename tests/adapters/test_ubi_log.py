@@ -203,7 +203,7 @@ class TestWorkspace:
     @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only there one can see files without a name")
     def test_nothing_is_left_even_where_the_process_is_killed(self, tmp_path, monkeypatch):
         """What waits is on the disk, in files that have been removed already."""
-        monkeypatch.setattr(ubi, "SCHEMA", ubi.SCHEMA.replace("-65536", "-10"))  # a cache of 10 KiB
+        monkeypatch.setattr(ubi, "SETTINGS", ubi.SETTINGS.replace("-65536", "-10"))  # a cache of 10 KiB
         before = set(_open_files())
         lists = UbiLog(*([path] for path in generated(500).write(tmp_path).values()), NAMES).lists()
         next(lists)

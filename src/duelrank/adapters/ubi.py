@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import re
 import sqlite3
 import struct
@@ -53,9 +54,11 @@ PIECE, REPORT_EVERY = 1 << 20, 1000
 FIRST = 5
 
 # The file is useless after a crash, so it is not synchronised. The cache has 64 MiB; larger data is sorted in files.
-SCHEMA = """
+SETTINGS = """
     PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
     PRAGMA temp_store = FILE; PRAGMA cache_size = -65536;
+"""
+TABLES = """
     CREATE TABLE events (query BLOB, action TEXT, document TEXT, depth INTEGER, looking INTEGER);
     CREATE TABLE features (query BLOB, document TEXT, features BLOB);
 """
@@ -205,6 +208,8 @@ class LogCounts:
         Number of actions on documents that were not in the list.
     looked, to_the_end
         Number of lists with a known viewing depth, and of those that were viewed to the last document.
+    only_clicks
+        Number of lists to learn from with an action on every document that was shown.
     """
 
     lists: int = 0
@@ -218,6 +223,7 @@ class LogCounts:
     elsewhere: int = 0
     looked: int = 0
     to_the_end: int = 0
+    only_clicks: int = 0
 
 
 @dataclass
@@ -242,6 +248,8 @@ class UbiLog:
         Precision in which the ranker stores features.
     with_queries
         Whether lists have the text of their query, for a ranker that remembers queries.
+    lacking
+        Names of features whose values may be missing; another feature without a value is 0.
     """
 
     queries: Sequence[str]
@@ -254,16 +262,17 @@ class UbiLog:
     max_errors: int = 100
     precision: Precision = "float64"
     with_queries: bool = False
+    lacking: Collection[str] = ()
     counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
         check_files(self.queries, self.events, self.features)
         self.errors = RecordErrors(self.max_errors)
-        self.reader = FeatureReader(self.names, self.precision)
+        self.reader = FeatureReader(self.names, self.precision, self.lacking)
 
     def lists(self, bar: Bar | None = None) -> Iterator[LoggedImpression]:
         """Yield the lists to learn from, in the order of the queries; `counts` and `errors` are complete at the end."""
-        bar = bar or _silent
+        bar = bar or silent
         with workspace() as found:
             with bar("reading features") as progress:
                 found.add_features(self._read(self.features, progress, split, self.reader.row))
@@ -333,6 +342,7 @@ class UbiLog:
             counts.documents_without_features += lacking
             return None
         counts.complete += 1
+        counts.only_clicks += set().union(*actions.values()).issuperset(shown)
         ids = [*shown, *(each for each in hits[len(shown) :] if each in features)]
         table = DocumentTable(ids, b"".join(features[each] for each in ids), self.precision)
         clicks, others = actions.pop("click", []), actions
@@ -367,7 +377,8 @@ def _in_view(events: list[UserAction]) -> list[str]:
 
 
 @contextmanager
-def _silent(_: str) -> Iterator[ProgressCallback]:
+def silent(_: str) -> Iterator[ProgressCallback]:
+    """Show no progress."""
     yield lambda done, total: None
 
 
@@ -391,17 +402,20 @@ class FeatureReader:
         Names of the ranker's features.
     precision
         Precision in which the ranker stores them.
+    lacking
+        Names of features whose values may be missing.
 
     Attributes
     ----------
     missing
-        Number of documents without a value, by feature; the value is then 0, as in requests.
+        Number of documents without a value, by feature that may not be missing; the value is then 0, as in requests.
     unused
         Names of logged features that the ranker does not have.
     """
 
-    def __init__(self, names: Sequence[str], precision: Precision = "float64") -> None:
-        self._names, self._known = tuple(names), frozenset(names)
+    def __init__(self, names: Sequence[str], precision: Precision = "float64", lacking: Collection[str] = ()) -> None:
+        self._names, self._known, self._lacking = tuple(names), frozenset(names), frozenset(lacking)
+        self._empty = [math.nan if name in self._lacking else 0.0 for name in names]
         self._pack = struct.Struct(f"<{len(self._names)}{'f' if precision == 'float32' else 'd'}").pack
         self.missing: Counter[str] = Counter()
         self.unused: set[str] = set()
@@ -419,16 +433,17 @@ class FeatureReader:
         id = line.document_id if line.object_id is None else line.object_id
         if id is None:
             raise DataFormatError("features need the object_id of their document")
-        return Row(id_text(line.query_id), id_text(id), self._packed(line.features))
+        return Row(id_text(line.query_id), id_text(id), self.packed(line.features))
 
     def _hit(self, hit: Any) -> tuple[str, bytes]:
         """Return the id and the features of a hit, as logged by the learning-to-rank plug-in of its engine."""
         if not isinstance(hit, dict) or (id := hit.get("_id", hit.get("id"))) is None:
             raise DataFormatError("a hit needs _id or id")
         found = _solr(hit[_SOLR]) if _SOLR in hit else _ltrlog(hit)
-        return id_text(id), self._packed(found)
+        return id_text(id), self.packed(found)
 
-    def _packed(self, given: dict[str, float | None] | list[float]) -> bytes:
+    def packed(self, given: dict[str, float | None] | list[float | None]) -> bytes:
+        """Return features, by name or in the order of the ranker, as bytes."""
         if isinstance(given, list):
             if len(given) != len(self._names):
                 raise DataFormatError(
@@ -440,12 +455,18 @@ class FeatureReader:
             raise DataFormatError(f"this document has none of the ranker's features ({ours} …), only {theirs} …")
         values = [given.get(name) for name in self._names]
         if None in values:
-            self.missing.update(name for name, value in zip(self._names, values, strict=True) if value is None)
+            self.missing.update(
+                name
+                for name, value in zip(self._names, values, strict=True)
+                if value is None and name not in self._lacking
+            )
         if len(given) > len(values) or not self._known.issuperset(given):
             self.unused.update(given.keys() - self._known)
-        return self._bytes([value or 0.0 for value in values])
+        return self._bytes(values)
 
-    def _bytes(self, values: list[float]) -> bytes:
+    def _bytes(self, values: Sequence[float | None]) -> bytes:
+        if None in values:
+            values = [other if value is None else value for value, other in zip(values, self._empty, strict=True)]
         try:
             return self._pack(*values)
         except OverflowError:
@@ -470,7 +491,7 @@ class _Line(msgspec.Struct, frozen=True):
     """A line of our own form: the features of one document for one query."""
 
     query_id: Id
-    features: dict[str, float | None] | list[float]
+    features: dict[str, float | None] | list[float | None]
     object_id: Id | None = None
     document_id: Id | None = None
 
@@ -532,8 +553,6 @@ class Workspace:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
-        with _working():
-            database.executescript(SCHEMA)
 
     def add_events(self, events: Iterable[tuple[str, UserAction]]) -> None:
         """Add actions with the ids of their queries."""
@@ -544,38 +563,48 @@ class Workspace:
         self._add("INSERT INTO features VALUES (?, ?, ?)", ((_key(row.query_id), *row[1:]) for row in rows))
 
     def _add(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
-        with _working():
+        with sorting():
             self._database.execute("BEGIN")
             self._database.executemany(statement, rows)
             self._database.execute("COMMIT")
 
     def finish(self) -> None:
         """Create the indexes, after everything has been added."""
-        with _working():
+        with sorting():
             self._database.executescript(INDEXES)
 
     def actions(self, query_id: str) -> list[UserAction]:
         """Return the actions of a query, in the order of the files."""
         statement = "SELECT action, document, depth, looking FROM events WHERE query = ? ORDER BY rowid"
-        with _working():
+        with sorting():
             return [UserAction(*row) for row in self._database.execute(statement, (_key(query_id),))]
 
     def features(self, query_id: str) -> dict[str, bytes]:
         """Return the features of the documents of a query; the last logged ones count."""
         statement = "SELECT document, features FROM features WHERE query = ? ORDER BY rowid"
-        with _working():
+        with sorting():
             return dict(self._database.execute(statement, (_key(query_id),)))
 
 
 @contextmanager
 def workspace() -> Iterator[Workspace]:
-    """Open a workspace in an unnamed file, which disappears when the process ends, even if it is killed."""
-    with closing(sqlite3.connect("", isolation_level=None)) as database:
+    """Open a workspace in a temporary database."""
+    with temporary(TABLES) as database:
         yield Workspace(database)
 
 
 @contextmanager
-def _working() -> Iterator[None]:
+def temporary(tables: str) -> Iterator[sqlite3.Connection]:
+    """Open a database in an unnamed file, which disappears when the process ends, even if it is killed."""
+    with closing(sqlite3.connect("", isolation_level=None)) as database:
+        with sorting():
+            database.executescript(SETTINGS + tables)
+        yield database
+
+
+@contextmanager
+def sorting() -> Iterator[None]:
+    """Raise errors of our family for those of the temporary database."""
     try:
         yield
     except sqlite3.Error as error:
@@ -602,7 +631,7 @@ class Place(NamedTuple):
     unit: str = "line"
 
     def __str__(self) -> str:
-        return f"{self.unit} {self.number:,} of {_name(self.file)}"
+        return f"{self.unit} {self.number:,} of {file_name(self.file)}"
 
 
 class RecordErrors:
@@ -642,8 +671,8 @@ def read_records(files: Sequence[str], errors: RecordErrors, progress: ProgressC
     total = None if None in sizes else sum(filter(None, sizes))
     before = 0
     for file in files:
-        with _opened(file) as raw:
-            for count, found in enumerate(_records(_unpacked(raw), file, errors)):
+        with opened(file) as raw:
+            for count, found in enumerate(_records(unpacked(raw, file), file, errors)):
                 if count % REPORT_EVERY == 0:
                     progress(before + raw.done, total)
                 yield found
@@ -691,7 +720,7 @@ def _is_bulk_action(record: dict[str, Any]) -> bool:
     return len(record) == 1 and not record.keys().isdisjoint(("index", "create", "update", "delete"))
 
 
-class _Counting(io.RawIOBase):
+class CountedFile(io.RawIOBase):
     """A file that counts the bytes read, also from a pipe."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -710,30 +739,34 @@ class _Counting(io.RawIOBase):
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[_Counting]:
+def opened(file: str) -> Iterator[CountedFile]:
+    """Open a file, or stdin; errors name it."""
     try:
         if file == STDIN:
-            yield _Counting(sys.stdin.buffer)
+            yield CountedFile(sys.stdin.buffer)
         else:
             with open(file, "rb") as found:
-                yield _Counting(found)
+                yield CountedFile(found)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataFormatError(f"{_name(file)} is damaged or incomplete: {error}") from None
+        raise DataFormatError(f"{file_name(file)} is damaged or incomplete: {error}") from None
     except OSError as error:
-        raise MissingData(f"cannot read {_name(file)}: {error.strerror or error}") from None
+        raise MissingData(f"cannot read {file_name(file)}: {error.strerror or error}") from None
 
 
-def _unpacked(raw: _Counting) -> io.BufferedReader:
+def unpacked(raw: CountedFile, file: str) -> io.BufferedReader:
+    """Return the content of a file that may be compressed with gzip; raise if it is in UTF-16."""
     content: io.BufferedReader = io.BufferedReader(raw, PIECE)
-    if content.peek(2)[:2] != b"\x1f\x8b":
-        return content
-    return io.BufferedReader(gzip.GzipFile(fileobj=content), PIECE)
+    if content.peek(2)[:2] == b"\x1f\x8b":
+        content = io.BufferedReader(gzip.GzipFile(fileobj=content), PIECE)
+    if re.match(rb"\xff\xfe|\xfe\xff|.\0|\0.", content.peek(2)[:2]):
+        raise DataFormatError(
+            f"{file_name(file)} is in UTF-16, as written by > in Windows PowerShell; convert it to UTF-8"
+        )
+    return content
 
 
 def _records(content: io.BufferedReader, file: str, errors: RecordErrors) -> Iterator[tuple[Any, Place]]:
     """Yield the records of a file: one per line, unless it begins with an array or with an object over several lines."""
-    if re.match(rb"\xff\xfe|\xfe\xff|.\0|\0.", content.peek(2)[:2]):
-        raise DataFormatError(f"{_name(file)} is in UTF-16, as written by > in Windows PowerShell; convert it to UTF-8")
     if re.match(rb"(\xef\xbb\xbf)?\s*(\[|\{\s*\n)", content.peek(64)):
         yield from _values(content, file, errors)
     else:
@@ -795,8 +828,9 @@ def _read(content: io.TextIOWrapper, size: int, file: str) -> str:
     try:
         return content.read(size)
     except UnicodeDecodeError as error:
-        raise DataFormatError(f"{_name(file)} is not in UTF-8: {error}") from None
+        raise DataFormatError(f"{file_name(file)} is not in UTF-8: {error}") from None
 
 
-def _name(file: str) -> str:
+def file_name(file: str) -> str:
+    """Return how messages name a file."""
     return "stdin" if file == STDIN else file
