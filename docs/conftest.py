@@ -16,7 +16,7 @@ from duelrank.storage import open_storage
 collect_ignore = ["conf.py", "generated.py"]
 
 #: Pages that call a service at `url`: on the page a line that is not run sets it to that of a service of the reader's own.
-SERVED = {"behind-a-search-engine.md", "three-configurations.md"}
+SERVED = {"behind-a-search-engine.md", "shop-from-nothing.md", "three-configurations.md"}
 
 
 @pytest.fixture(autouse=True)
