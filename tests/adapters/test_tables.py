@@ -9,7 +9,7 @@ import pytest
 from tests.adapters.logs import NAMES, generated
 
 from duelrank.adapters import tables, ubi
-from duelrank.adapters.tables import TableLog, parse_columns
+from duelrank.adapters.tables import TableLog, feature_columns, parse_columns
 from duelrank.adapters.ubi import UbiLog
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, MissingExtra
 
@@ -260,3 +260,15 @@ def test_what_waits_is_on_the_disk(read, monkeypatch):
     monkeypatch.setattr(tables, "temporary", lambda schema: opened.append(schema) or ubi.temporary(schema))
     read(HEADER)
     assert opened == [tables.TABLES]
+
+
+def test_lists_without_clicks_and_users_for_those_who_evaluate(read):
+    text = "list,user,document,clicked,bm25\nq,ann,a,0,1\nq,ann,b,0,1\nr,bob,a,1,1\n"
+    found, log = read(text, names=["bm25"], keep_untouched=True)
+    assert short(found) == [(["a", "b"], []), (["a"], ["a"])]
+    assert [log.user for _ in log.lists()] == ["ann", "bob"]
+
+
+def test_columns_without_another_meaning_are_features(tmp_path):
+    (tmp_path / "clicks.csv").write_text("list,document,rank,clicked,bm25,price\nq,a,1,0,1,1\n")
+    assert feature_columns([str(tmp_path / "clicks.csv")], {"position": "rank"}) == ["bm25", "price"]

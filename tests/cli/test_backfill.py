@@ -12,6 +12,7 @@ import httpx
 import msgspec
 import pytest
 from tests.adapters.logs import NAMES, event, features, generated, query
+from tests.adapters.test_tables import rows_of, write
 from tests.waiting import until
 from typer.testing import CliRunner
 
@@ -150,6 +151,44 @@ class TestStore:
             assert (result.exit_code, result.stdout) == (2, "")
             assert reason in result.stderr.replace("\n", " ")
 
+    def test_a_table(self, cli, cli_json, store, log, tmp_path):
+        """It teaches what the same log teaches in the format of UBI."""
+        other = made(tmp_path / "other.db")
+        cli_json("backfill", other, "shop", *options(log.write(tmp_path)))
+        rows = [{"sku" if name == "document" else name: value for name, value in row.items()} for row in rows_of(log)]
+        words = ("--log", write(tmp_path / "clicks.csv", rows), "--columns", "document=sku")
+        found = cli_json("backfill", store, "shop", *words)
+        assert (found["lists"], found["taken"], found["events"]) == (LISTS, LISTS, LISTS + LISTS // 5)
+        assert ranker(store)[1].tolist() == ranker(other)[1].tolist()
+        assert cli_json("backfill", store, "shop", *words)["there_already"] == LISTS
+
+    def test_a_table_for_a_ranker_with_contexts_and_missing_values(self, cli_json, tmp_path, log):
+        spec = RankerSpec("shop", "pdgd", NAMES, context={"mobile": ("price",)}, missing=("price",))
+        store = made(tmp_path / "mobile.db", spec)
+        rows = [row | {"mobile": number % 2, "price": ""} for number, row in enumerate(rows_of(log))]
+        found = cli_json("backfill", store, "shop", "--log", write(tmp_path / "clicks.csv", rows))
+        assert (found["taken"], found["refused"], found["missing_features"]) == (LISTS, 0, {})
+
+    @pytest.mark.parametrize(
+        ("table", "reason"),
+        [
+            ("document,clicked,bm25\n", "has no column for query, rating, price"),
+            ("list,document,clicked,bm25,rating,price\nq,a,0,1,2,3\n", "which column has them?"),
+            ("list,document,clicked,bm25,rating,price\nq,a,1,x,2,3\n", "bm25 must be a number, got 'x'"),
+            ("list,document,clicked,bm25,rating,price\nq,a,0,1,2,3\n", "1  skipped: no action"),
+        ],
+    )
+    def test_what_is_wrong_with_a_table(self, cli, store, tmp_path, table, reason):
+        (tmp_path / "clicks.csv").write_text(table)
+        result = cli("backfill", "shop", "--store", store, "--log", tmp_path / "clicks.csv", "--dry-run")
+        assert reason in " ".join((result.stdout + result.stderr).split()).replace("1 skipped", "1  skipped")
+
+    def test_a_log_of_clicks_only(self, cli, store, tmp_path):
+        rows = "".join(f"q{number},a,1,1,2,3\n" for number in range(10))
+        (tmp_path / "clicks.csv").write_text("list,document,clicked,bm25,rating,price\n" + rows)
+        result = cli("backfill", "shop", "--store", store, "--log", tmp_path / "clicks.csv", "--dry-run")
+        assert "every document of these lists was clicked" in " ".join(result.stderr.split())
+
     def test_an_error_reports_the_accepted_lists(self, cli, store, log, tmp_path, monkeypatch):
         monkeypatch.setattr(backfill, "MOST_LISTS", 25)
         log.queries += [{"nonsense": 1}] * 2
@@ -172,6 +211,11 @@ class TestStore:
             ((store, "shup", *files), "did you mean shop?"),
             ((store, "shop", *files[:-1], tmp_path / "not"), "not does not exist"),
             ((store, "shop", *files[:-1], "-", "--queries", "-"), "only one of the files can be -"),
+            ((store, "shop", *files[:-2]), "--features is missing"),
+            ((store, "shop"), "--queries, --events, --features is missing"),
+            ((store, "shop", *files, "--log", files[1]), "not both"),
+            ((store, "shop", *files, "--columns", "query=q"), "--columns are those of --log"),
+            ((store, "shop", "--log", files[1], "--columns", "q"), "MEANING=COLUMN"),
         ):
             result = cli("backfill", *words)
             assert (result.exit_code, result.stdout) == (2, "")

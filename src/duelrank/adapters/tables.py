@@ -57,10 +57,10 @@ YES, NO = frozenset({"true", "t", "yes", "y"}), frozenset({"false", "f", "no", "
 
 TABLES = """
     CREATE TABLE rows (list, time, file INTEGER, number INTEGER, unit TEXT, document TEXT, position INTEGER, query TEXT,
-        actions TEXT, seen INTEGER, features BLOB, context TEXT);
+        actions TEXT, seen INTEGER, features BLOB, context TEXT, user TEXT);
     CREATE TABLE times (id TEXT PRIMARY KEY, count INTEGER) WITHOUT ROWID;
 """
-ADD = "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ADD = "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INDEX = "CREATE INDEX list ON rows (list)"
 LISTS = "SELECT list FROM rows GROUP BY list ORDER BY min(time), min(rowid)"
 ROWS = "SELECT * FROM rows WHERE list = ? ORDER BY position IS NULL, position, rowid"
@@ -86,6 +86,7 @@ class _Row(NamedTuple):
     seen: bool
     features: bytes
     context: str
+    user: str | None
 
 
 def parse_columns(given: Iterable[str]) -> dict[str, str]:
@@ -140,11 +141,15 @@ class TableLog:
         Names of features whose values may be missing; an empty cell of another feature counts as 0.
     context
         Names of the ranker's contexts; those without a column are left out.
+    keep_untouched
+        Whether lists without an action that has a weight are read, too.
 
     Attributes
     ----------
     counts, errors, reader
         As of `UbiLog`, complete when all lists have been read.
+    user
+        User of the list that was yielded last, None if that is not known.
 
     Examples
     --------
@@ -171,12 +176,14 @@ class TableLog:
     with_queries: bool = False
     lacking: Collection[str] = ()
     context: Collection[str] = ()
+    keep_untouched: bool = False
     counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
         check_files(self.files)
         self.errors = RecordErrors(self.max_errors)
         self.reader = FeatureReader(self.names, self.precision, self.lacking)
+        self.user: str | None = None
         #: Meanings of the ranker's names: a feature that is called like a role, such as time, is ranker.time.
         self._own = {
             name: f"ranker.{name}" if name in ROLES else name for name in (*self.names, *self.actions, *self.context)
@@ -259,7 +266,9 @@ class TableLog:
             return self._read(found, _time(cells), file, place, cells)
         except DataFormatError as error:
             self.errors.add(place, error)
-        return None if found is None else _Row(found, None, file, *place[1:], None, None, None, "", False, b"", "")
+        return (
+            None if found is None else _Row(found, None, file, *place[1:], None, None, None, "", False, b"", "", None)
+        )
 
     def _read(self, list_id: str | int, time: str | float | None, file: int, place: Place, cells: Cells) -> _Row:
         document = _text(cells, "document")
@@ -274,10 +283,9 @@ class TableLog:
         features = self.reader.packed({name: _number(cells, self._own[name]) for name in self.names})
         context = {name: value for name in self.context if (value := _number(cells, self._own[name])) is not None}
         written = [msgspec.json.encode(each).decode() if each else "" for each in (actions, context)]
-        query = _text(cells, "query")
-        return _Row(
-            list_id, time, file, *place[1:], document, _position(cells), query, written[0], seen, features, written[1]
-        )
+        position, query, user = _position(cells), _text(cells, "query"), _text(cells, "user")
+        about = (list_id, time, file, *place[1:], document, position, query)
+        return _Row(*about, written[0], seen, features, written[1], user)
 
     # Lists
 
@@ -295,10 +303,13 @@ class TableLog:
             counts.documents_without_features += lacking
         elif not shown:
             counts.empty += 1
-        elif actions.keys().isdisjoint(self.actions):
-            counts.untouched += 1
         else:
+            untouched = actions.keys().isdisjoint(self.actions)
+            counts.untouched += untouched
+            if untouched and not self.keep_untouched:
+                return None
             counts.complete += 1
+            self.user = rows[0].user
             counts.only_clicks += set().union(*actions.values()).issuperset(shown)
             return self._list(rows, documents, shown, actions, examined, database)
         return None
@@ -416,6 +427,19 @@ class _Groups:
         self._of, self._position = of, position
         self._documents[document] = None
         return self._number
+
+
+def feature_columns(files: Sequence[str], columns: Mapping[str, str]) -> list[str]:
+    """Return the columns of the first file that have no other meaning, for a log whose features nobody has named."""
+    check_files(files)
+    found: list[str] = []
+
+    def choose(_: str, header: Sequence[str]) -> dict[str, str]:
+        found.extend(name for name in header if name not in {*columns.values(), *(set(ROLES) - columns.keys())})
+        return {}
+
+    next(table_rows(files[0], choose, RecordErrors(0)), None)
+    return found
 
 
 # Cells

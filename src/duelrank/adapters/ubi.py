@@ -250,6 +250,8 @@ class UbiLog:
         Whether lists have the text of their query, for a ranker that remembers queries.
     lacking
         Names of features whose values may be missing; another feature without a value is 0.
+    keep_untouched
+        Whether lists without an action that has a weight are read, too.
     """
 
     queries: Sequence[str]
@@ -263,6 +265,7 @@ class UbiLog:
     precision: Precision = "float64"
     with_queries: bool = False
     lacking: Collection[str] = ()
+    keep_untouched: bool = False
     counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
@@ -332,9 +335,10 @@ class UbiLog:
         hits = hits or _in_view(events)
         shown = hits[: self.length]
         actions, examined = self._by_action([event for event in events if event.name not in self.ignore], shown)
-        if not shown or actions.keys().isdisjoint(self.actions):
-            counts.empty += not shown
-            counts.untouched += bool(shown)
+        untouched = actions.keys().isdisjoint(self.actions)
+        counts.empty += not shown
+        counts.untouched += bool(shown) and untouched
+        if not shown or (untouched and not self.keep_untouched):
             return None
         features = found.features(id)
         if lacking := sum(document not in features for document in shown):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,8 +16,10 @@ from duelrank.core.progress import bytes_bar, spinner
 from duelrank.core.registry import counted
 
 if TYPE_CHECKING:
+    from duelrank.adapters.tables import TableLog
     from duelrank.adapters.ubi import UbiLog
     from duelrank.service.backfill import BackfillResult, BackfillTarget
+    from duelrank.service.http.schema import RankerInfo
 
 # Attempts after a failed one: a service may be restarted meanwhile.
 RETRIES = 8
@@ -31,17 +33,35 @@ StoreInsteadOption = Annotated[
     str | None,
     typer.Option("--store", help="File or address of a store that no service has open, instead of --url."),
 ]
+LogOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="FILE",
+        help="CSV or Parquet file with a row for each shown document, instead of the three files of UBI. May be repeated.",
+    ),
+]
+ColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="MEANING=COLUMN,…",
+        help="Columns of --log with other names: of list, query, document, position, clicked, action, seen, user, time, or of "
+        "features, actions and contexts of the ranker.",
+    ),
+]
 QueriesOption = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--queries", metavar="FILE", help="File of queries with their result lists (ubi_queries). May be repeated."
     ),
 ]
 EventsOption = Annotated[
-    list[str], typer.Option("--events", metavar="FILE", help="File of user events (ubi_events). May be repeated.")
+    list[str] | None,
+    typer.Option("--events", metavar="FILE", help="File of user events (ubi_events). May be repeated."),
 ]
 FeaturesOption = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--features", metavar="FILE", help="File of features by query and document. May be repeated; - is stdin."
     ),
@@ -63,10 +83,12 @@ DryOption = Annotated[bool, typer.Option("--dry-run", help="Only read the log an
 
 def backfill(
     ranker: RankerArgument,
-    queries: QueriesOption,
-    events: EventsOption,
-    features: FeaturesOption,
     second: SecondArgument = None,
+    log: LogOption = None,
+    columns: ColumnsOption = None,
+    queries: QueriesOption = None,
+    events: EventsOption = None,
+    features: FeaturesOption = None,
     length: LengthOption = None,
     ignore: IgnoreOption = None,
     max_errors: ErrorsOption = 100,
@@ -76,43 +98,79 @@ def backfill(
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let a ranker learn from the log of another search, in the format of User Behavior Insights; repeat the command to resume."""
-    from duelrank.adapters.ubi import UbiLog, check_files
+    """Let a ranker learn from the log of another search: a table, or files of User Behavior Insights; repeat it to resume."""
     from duelrank.service.backfill import BackfillResult
 
-    check_files(queries, events, features)
+    files = Files(log or [], columns or [], queries or [], events or [], features or [])
+    files.check()
     result = BackfillResult()
     place, name = (store or url, ranker) if second is None else (ranker, second)
     with _target(place, name, api_key, dry_run) as target:
-        info = target.info
-        names, actions, ignore = info.features, list(info.actions), ignore or []
-        options = (length, ignore, max_errors, info.precision, _remembers(info.algorithm))
-        log = UbiLog(queries, events, features, names, actions, *options)
+        reader = files.log(target.info, length, ignore or [], max_errors)
         with _progress_on_error(result):
             if dry_run:
-                for _ in log.lists(bytes_bar):
+                for _ in reader.lists(bytes_bar):
                     pass
             else:
-                result.send_all(log.lists(bytes_bar), target)
+                result.send_all(reader.lists(bytes_bar), target)
         with spinner("learning"):
             target.finish()
     if json:
-        print_json(_as_json(log, result))
+        print_json(_as_json(reader, result))
     else:
-        _print(log, result, dry_run)
+        _print(reader, result, dry_run)
 
 
-def _remembers(algorithm: str) -> bool:
-    """Whether an algorithm remembers queries: only then their texts are sent."""
-    from duelrank.algorithms.remembered import Remember
+class Files(NamedTuple):
+    """The files of a log: tables with their columns, or queries, events and features of User Behavior Insights."""
+
+    table: Sequence[str]
+    columns: Sequence[str]
+    queries: Sequence[str]
+    events: Sequence[str]
+    features: Sequence[str]
+
+    def check(self) -> None:
+        """Raise an error if a file is missing, or options are missing or do not fit together."""
+        from duelrank.adapters.tables import parse_columns
+        from duelrank.adapters.ubi import check_files
+        from duelrank.core.errors import InvalidValue
+
+        ubi = {"--queries": self.queries, "--events": self.events, "--features": self.features}
+        if self.table and any(ubi.values()):
+            raise InvalidValue("a log is --log, or --queries, --events and --features, not both")
+        if self.columns and not self.table:
+            raise InvalidValue("--columns are those of --log")
+        if not self.table and not all(ubi.values()):
+            lacking = ", ".join(option for option, files in ubi.items() if not files)
+            raise InvalidValue(f"a log is --log, or --queries, --events and --features; {lacking} is missing")
+        check_files(self.table, *ubi.values())
+        parse_columns(self.columns)
+
+    def log(self, info: RankerInfo, length: int | None, ignore: Sequence[str], max_errors: int) -> UbiLog | TableLog:
+        """Return the log for a ranker: with its features, and with the texts of queries if it remembers them."""
+        from duelrank.adapters.tables import TableLog, parse_columns
+        from duelrank.adapters.ubi import UbiLog
+        from duelrank.representation import Interactions
+
+        names = Interactions(info.features, info.context).given
+        rest = (list(info.actions), length, ignore, max_errors, info.precision, info.remembers, _lacking(info))
+        if self.table:
+            return TableLog(self.table, names, parse_columns(self.columns), *rest, list(info.context))
+        return UbiLog(self.queries, self.events, self.features, names, *rest)
+
+
+def _lacking(info: RankerInfo) -> list[str]:
+    """Return the names of the features whose values may be missing."""
     from duelrank.core.errors import DuelrankError
-    from duelrank.core.grammar import parse
-    from duelrank.core.registry import walk
+    from duelrank.representation.base import split_missing
+    from duelrank.representation.fixed import read_representation
 
     try:
-        return any(isinstance(part, Remember) for _, part in walk(parse(algorithm)))
-    except DuelrankError:  # such as an algorithm of an extension that only the service has
-        return False
+        missing, _ = split_missing(read_representation(info.representation, info.features))
+    except DuelrankError:  # such as a representation of an extension that only the service has
+        return []
+    return [] if missing is None else missing.lacking(info.features)
 
 
 @contextmanager
@@ -143,13 +201,13 @@ def _progress_on_error(result: BackfillResult) -> Iterator[None]:
         raise
 
 
-def _as_json(log: UbiLog, result: BackfillResult) -> dict[str, Any]:
+def _as_json(log: UbiLog | TableLog, result: BackfillResult) -> dict[str, Any]:
     unreadable = {"unreadable": log.errors.count, "first_unreadable": log.errors.first}
     features = {"missing_features": dict(log.reader.missing), "unused_features": sorted(log.reader.unused)}
     return asdict(log.counts) | asdict(result) | unreadable | features
 
 
-def _print(log: UbiLog, result: BackfillResult, dry_run: bool) -> None:
+def _print(log: UbiLog | TableLog, result: BackfillResult, dry_run: bool) -> None:
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -163,7 +221,7 @@ def _print(log: UbiLog, result: BackfillResult, dry_run: bool) -> None:
         print_note(f"note: {hint}")
 
 
-def _lines(log: UbiLog, result: BackfillResult, dry_run: bool) -> Iterator[tuple[int, str]]:
+def _lines(log: UbiLog | TableLog, result: BackfillResult, dry_run: bool) -> Iterator[tuple[int, str]]:
     """Return the numbers to print, each with its meaning."""
     counts = log.counts
     yield counts.lists, "lists read"
@@ -171,12 +229,12 @@ def _lines(log: UbiLog, result: BackfillResult, dry_run: bool) -> Iterator[tuple
         yield counts.complete, "can be learned from; nothing was sent (--dry-run)"
     else:
         yield result.taken, "accepted"
-    lacking = counts.documents_without_features
+    lacking, what = counts.documents_without_features, "features" if _is_ubi(log) else "readable row"
     others = (
         (result.there_already, "known already: sent by an earlier run, or the same query_id twice"),
         (result.refused, "refused"),
         (counts.untouched, "skipped: no action that has a weight in the ranker"),
-        (counts.incomplete, f"skipped: {lacking:,} of their shown documents have no features in the log"),
+        (counts.incomplete, f"skipped: {lacking:,} of their shown documents have no {what} in the log"),
         (counts.empty, "skipped: no documents were shown"),
         (log.errors.count, "records could not be read"),
         (counts.events - counts.matched, f"of {counted(counts.events, 'event')} belong to other lists"),
@@ -185,16 +243,20 @@ def _lines(log: UbiLog, result: BackfillResult, dry_run: bool) -> Iterator[tuple
     yield from ((count, text) for count, text in others if count)
 
 
-def _hints(log: UbiLog) -> Iterator[str]:
+def _hints(log: UbiLog | TableLog) -> Iterator[str]:
     """Return notes on likely mistakes."""
     counts, reader = log.counts, log.reader
-    if counts.lists and not counts.matched:
+    if counts.lists and not counts.matched and not _is_ubi(log):
+        yield "no row has a click or another action: which column has them? Name it with --columns clicked=COLUMN"
+    elif counts.lists and not counts.matched:
         yield "no event belongs to any of these lists: are the files of the same days, and is query_id the same in both?"
-    if counts.incomplete > counts.complete:
+    if counts.incomplete > counts.complete and _is_ubi(log):
         yield (
             "most lists have a document without features; give the number of shown hits with --length, and use the same query_id "
             "and object_id in features and hits"
         )
+    if counts.complete >= 10 and counts.only_clicks == counts.complete:
+        yield "every document of these lists was clicked; a ranker also needs the documents that were shown and not clicked"
     if counts.looked >= 100 and counts.looked == counts.to_the_end:
         yield (
             "all lists were viewed to the end: if impressions are logged for rendered documents instead of visible ones, "
@@ -205,3 +267,9 @@ def _hints(log: UbiLog) -> Iterator[str]:
     if reader.unused:
         names = sorted(reader.unused)
         yield f"features that the ranker does not have are ignored: {', '.join(names[:10])}{' …' if len(names) > 10 else ''}"
+
+
+def _is_ubi(log: UbiLog | TableLog) -> bool:
+    from duelrank.adapters.ubi import UbiLog
+
+    return isinstance(log, UbiLog)

@@ -470,7 +470,7 @@ class Service:
         for outcome, count in counts.items():
             if count:
                 self.observer.backfilled(name, outcome, count)
-        return schema.BackfillCounts(accepted, len(receipts) - accepted, invalid)
+        return schema.BackfillCounts(accepted, len(receipts) - accepted, invalid, self.settings.retention)
 
     def check_backfill(self, name: str) -> None:
         """Raise if a ranker cannot learn, or can no longer learn, from logged lists; available on a read-only service, too."""

@@ -466,7 +466,8 @@ async def backfill(call: Call) -> schema.BackfillCounts:
     """Let a ranker learn from logged lists of another system, before it gets traffic.
 
     One list, an array of lists, or one on each line (application/x-ndjson), each with its documents in the order in which they were
-    shown, and the feedback. A list counts once, however often it is sent; an invalid one does not affect the others.
+    shown, and the feedback. A list counts once, however often it is sent in the retention time; an invalid one does not affect the
+    others.
     """
     return await call.service.backfill(call.name, call.body)
 

@@ -425,11 +425,15 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 class BackfillCounts(msgspec.Struct, frozen=True):
-    """Counts of the lists of a request: new ones (``accepted``), ones that were sent before (``duplicate``), and invalid ones."""
+    """Counts of the lists of a request: new ones (``accepted``), ones that were sent before (``duplicate``), and invalid ones.
+
+    A list is recognised by its id for ``known_for`` seconds, the retention time; sent again later, it would be learned from again.
+    """
 
     accepted: int = 0
     duplicate: int = 0
     invalid: list[Invalid] = []
+    known_for: float = 0.0
 
 
 class FeedbackCounts(msgspec.Struct, frozen=True):
