@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,19 @@ def page_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_regis
 
 
 @pytest.fixture(autouse=True)
-def service(request: pytest.FixtureRequest, tmp_path: Path, doctest_namespace: dict[str, Any]) -> Iterator[None]:
-    """Give a page the address of a real service."""
+def service(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    doctest_namespace: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[None]:
+    """Give a page, and the commands that it runs, the address of a real service."""
     if request.path.name not in SERVED:
         yield
         return
     with open_storage(f"sqlite:///{tmp_path}/store.db") as storage, serving(Service(storage, FAST)) as served:
         doctest_namespace["url"] = served.url
+        monkeypatch.setenv("DUELRANK_URL", served.url)
+        monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
         yield
         del doctest_namespace["url"]
