@@ -8,7 +8,7 @@ WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 SEARCHES := tests/kernels tests/test_placing.py tests/multileaving/test_properties.py tests/service/test_crash.py tests/service/http/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test static lint types contracts unit processes data bits browser site engines lockstep neural bench soak docs tables links dist format clean
+.PHONY: help install run test static lint types contracts unit processes data bits browser clients image site engines lockstep neural bench soak docs tables links dist format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,7 +32,7 @@ run: $(VENV)/.core ## compare the six algorithms under three users on the synthe
 	@echo "six algorithms, three users, one synthetic data set; results go to results/quick ..."
 	@$(BIN)/duelrank reproduce quick
 
-test: $(VENV)/.dev ## lint, types, import contracts and all tests but those of processes, data, bits, browser, site, engines, lockstep and PyTorch
+test: $(VENV)/.dev ## lint, types, import contracts and all tests but those of processes, data, bits, browser, clients, image, site, engines, lockstep and PyTorch
 	@$(MAKE) --no-print-directory --jobs=2 unit static
 
 static: lint types contracts
@@ -62,6 +62,14 @@ data: $(VENV)/.dev ## tests on real data sets: published numbers; skipped where 
 browser: export PYTHONDONTWRITEBYTECODE =
 browser: $(VENV)/.dev ## tests of the pages in a real browser; skipped where there is no Chromium
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/browser
+
+clients: export PYTHONDONTWRITEBYTECODE =
+clients: $(VENV)/.dev ## programs and generated clients in JavaScript, TypeScript, Java and PHP; each skipped where its language is absent
+	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/clients
+
+image: export PYTHONDONTWRITEBYTECODE =
+image: $(VENV)/.dev ## build the container image with buildah on a Debian base, and start it; needs root and debootstrap, and takes minutes
+	$(BIN)/python -m pytest -n 0 --quiet --timeout=3600 tests/image
 
 bits: export PYTHONDONTWRITEBYTECODE =
 bits: $(VENV)/.dev ## the same bits on other processors: kernels are compiled for four of them

@@ -60,7 +60,7 @@ if hasattr(typer.testing, "_get_command"):
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave slow suites to those who ask for them: ``make bits``, ``make browser``, ``make engines`` …"""
-    apart = ("bits", "browser", "engines", "lockstep", "site")
+    apart = ("bits", "browser", "clients", "engines", "image", "lockstep", "site")
     if collection_path.parent != Path(__file__).parent or collection_path.name not in apart:
         return None
     asked = any(f"tests/{collection_path.name}" in str(argument) for argument in config.invocation_params.args)

@@ -279,7 +279,7 @@ class TestParts:
     #: Of the classes that have a field without a default.
     EXAMPLES: ClassVar = {
         "RunSpec": "RunSpec(mgd, synthetic, perfect)",
-        **{name: f"{name}(title='t')" for name in ("Ablation", "Curves", "Drift", "League", "Tables")},
+        **{name: f"{name}(title='t')" for name in ("Ablation", "Curves", "Drift", "League", "Tables", "Views")},
         "Sweep": "Sweep(title='t', label='l', recipe='mgd', field='n_candidates', values=(1, 9))",
         "Guards": "Guards(title='t', recipes=('a',), guards=('b',), columns=('alarm', 'mean'))",
         "Backfill": "Backfill(title='t', recipes=('a',), production=('Feature(0)',), lists=(100,))",

@@ -69,7 +69,9 @@ class TestTheReferenceIntegration:
         again = rank("Read  file")["ranking"]
         (risen,) = (each for each in again if each["id"] == chosen)
         assert risen["position"] <= 3
-        assert [each["id"] for each in again if each.get("memory", 0.0) > 0.0] == [chosen]
+        boosted = [each["id"] for each in again if each.get("memory", 0.0) > 0.0]
+        assert chosen in boosted
+        assert len(boosted) <= 2, "now and then another one is raised once, to be tried"
         assert all("memory" not in each for each in rank("file")["ranking"])  # another query
 
     def test_a_docstring(self, client):

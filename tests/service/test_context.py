@@ -11,7 +11,15 @@ from duelrank.core.errors import Conflict, InvalidValue, ShapeMismatch
 from duelrank.export import export
 from duelrank.representation import Interactions
 from duelrank.service import log
-from duelrank.service.http.schema import Change, Document, LoggedImpression, RankerSpec, RankRequest
+from duelrank.service.http.schema import (
+    Change,
+    Document,
+    ExperimentSpec,
+    LoggedImpression,
+    RankerSpec,
+    RankRequest,
+    ShowRequest,
+)
 
 SPEC = {"name": "shop", "algorithm": "wmgd-dsp", "features": ("bm25", "price"), "representation": "query-scaled"}
 
@@ -63,6 +71,9 @@ def test_what_is_not_declared_is_refused(storage, kit):
             ):
                 with pytest.raises(InvalidValue, match=message):
                     await service.rank("shop", request(0, context, draws))
+            offers = [Document("small", [1.0, 0.5]), Document("large", [1.0, 90.0])]
+            with pytest.raises(InvalidValue, match="features of document 'large' too large"):
+                await service.rank("shop", RankRequest(offers, context={"mobile": 1e308}))
             with pytest.raises(ShapeMismatch, match="2 features, document 'd' has 3"):
                 await service.rank("shop", RankRequest([Document("d", [1.0, 2.0, 3.0])]))
             with pytest.raises(InvalidValue, match=r"mobile\*price"):
@@ -132,3 +143,27 @@ def test_names():
     assert shop.query("q", [[1.0, 2.0, 3.0]], {"mobile": 2.0}).features.tolist() == [[1.0, 4.0, 2.0, 3.0, 6.0]]
     with pytest.raises(ShapeMismatch, match="bm25, price, stock"):
         shop.query("q", [[1.0, 2.0]], {})
+
+
+def test_rankers_of_an_experiment_know_the_context(storage, kit):
+    """Each takes its own names; the other ranker has no context."""
+
+    async def main():
+        async with kit.running(storage) as service:
+            start = {"weights": {"price": 1.0, "mobile*price": -2.0}}
+            await service.create(RankerSpec(**SPEC, context={"mobile": ["price"]}, start=start))
+            plain = {"name": "plain", "start": {"weights": {"price": 1.0}}}
+            await service.create(RankerSpec(**SPEC | plain))
+            offers = [Document("cheap", [9.0, 10.0]), Document("dear", [9.0, 80.0])]
+            await service.create_experiment(ExperimentSpec("spring", (), ("shop", "plain"), length=1))
+
+            async def firsts(context):
+                asked = [ShowRequest({}, f"{context}{n}", None, offers, context=context) for n in range(20)]
+                return {(await service.show("spring", each)).documents[0] for each in asked}
+
+            assert await firsts({"mobile": 1.0}) == {"cheap", "dear"}
+            assert await firsts({"mobile": 0.0}) == {"dear"}
+            with pytest.raises(InvalidValue, match="did you mean mobile"):
+                await firsts({"mobil": 1.0})
+
+    asyncio.run(main())

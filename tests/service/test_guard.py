@@ -586,6 +586,7 @@ def test_lists_are_counted_in_the_order_of_showing_and_wait_for_those_that_are_o
             info = service.guard("shop")
             assert (info.lists, info.waiting) == (0, 2)
             assert "2 more are closed and wait for earlier ones" in info.summary
+            clock.advance(5.0)  # the observer is called at intervals
             await kit.until(lambda: 2 in gauges)
             assert service.history("shop", "minute").guard.losses == [0]
         async with kit.running(storage, clock=clock) as service:  # what waits is kept

@@ -274,8 +274,8 @@ def test_lists_of_early_stores_are_counted_when_they_close():
     assert old.order.lists == {}
     new = _clicked(GUARDED[2], [2, 1, 0], votes).machine
     assert (new.guard.counts.wins, new.guard.counts.repeated) == (2, 0), "on the days on which they were shown"
-    # Their bodies end before the flag that later ones have, and before the user.
-    body = msgspec.msgpack.encode(msgspec.msgpack.decode(pack(StoredImpression.of(1, [], [], GUARD))[2:])[:-2])
+    # Their bodies end before the flag that later ones have, and before the fields after it.
+    body = msgspec.msgpack.encode(msgspec.msgpack.decode(pack(StoredImpression.of(1, [], [], GUARD))[2:])[:-4])
     assert not unpack(body, StoredImpression).in_order
 
 

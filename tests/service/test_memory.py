@@ -14,7 +14,7 @@ from tests.service.test_channel import front, inboxes, learner  # noqa: F401
 from duelrank.core.errors import InvalidValue, LimitExceeded
 from duelrank.service import Settings, log
 from duelrank.service.definition import Definition
-from duelrank.service.http.schema import Change, Document, GuardSpec, RankRequest
+from duelrank.service.http.schema import Change, Document, ExperimentSpec, GuardSpec, RankRequest, ShowRequest
 from duelrank.service.intake import remembered_query
 from duelrank.service.rankers import MemoryStore, StoredMemory
 from duelrank.service.replay import replay
@@ -55,7 +55,7 @@ def lived(storage, kit, life, *, settings=None, **spec):
 
     async def main():
         async with kit.running(storage, **settings or {}) as service:
-            await service.create(kit.spec(algorithm=RECIPE, **spec))
+            await service.create(kit.spec(**{"algorithm": RECIPE} | spec))
             return await life(service)
 
     return asyncio.run(main())
@@ -651,3 +651,24 @@ class TestProcesses:
                 return service.memory("shop")
 
         assert asyncio.run(read()) == before
+
+
+def test_what_does_not_explore_raises_no_document_for_a_try(storage, kit):
+    """Neither a frozen ranker nor one that is compared in an experiment, which both show their best lists."""
+
+    async def life(service):
+        await visit(service, kit, range(30))
+        await settled(kit, service, 30)
+        documents = [*same(0).documents, Document("new", [0.5] * 4)]
+        await service.create_experiment(ExperimentSpec("spring", ("engine",), rankers=("shop",), length=6))
+        asked = [ShowRequest({"engine": []}, f"s{number}", None, documents, "red shoes") for number in range(9)]
+        compared = [(await service.show("spring", each)).documents[0] for each in asked]
+        await service.control("shop", "freeze")
+        requests = [RankRequest(documents, f"f{number}", query="red shoes") for number in range(9)]
+        frozen = [(await service.rank("shop", each)).ids[0] for each in requests]
+        await service.control("shop", "resume")
+        requests = [RankRequest(documents, f"r{number}", query="red shoes") for number in range(9)]
+        learning = [(await service.rank("shop", each)).ids[0] for each in requests]
+        assert ("new" in learning, set(frozen), set(compared)) == (True, {"d3"}, {"d3"})
+
+    lived(storage, kit, life, algorithm="remember(curious=1.0) >> wmgd-dsp")

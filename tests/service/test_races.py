@@ -8,7 +8,8 @@ import logging
 import pytest
 
 from duelrank.core.errors import InvalidValue, NotReady, StoreUnavailable
-from duelrank.service.http.schema import Change
+from duelrank.service import log
+from duelrank.service.http.schema import Change, ExperimentSpec
 from duelrank.service.leader import Leader
 from duelrank.service.log import CREATED, RANKERS, Created, ImpressionCache, StoredSpec, Tail, pack
 from duelrank.service.rankers import Rankers
@@ -288,3 +289,50 @@ def test_explaining_a_large_request_is_done_in_a_thread(storage, kit, monkeypatc
     asyncio.run(main())
     assert threads
     assert main_thread() not in threads
+
+
+@pytest.mark.parametrize("then", ["ranker", "experiment"])
+def test_a_follower_reads_nothing_of_a_deleted_ranker_with_the_same_name(storage, kit, then):
+    """The learner may remove its snapshots later than the name is used again."""
+    kinds = (log.VERSION, log.STATUS, log.MEMORY_CHANGES)
+
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec(algorithm="remember >> wmgd-dsp"))
+            for number in range(20):
+                shown = (await service.rank("shop", kit.request(number, query="red shoes"))).ids
+                await service.feedback("shop", [kit.event(number, shown[:1])])
+            await kit.learned(service, 20)
+            status = log.pack(service._rankers["shop"].newest_status())
+            storage.snapshots.save("shop", log.STATUS, 40, 0.0, status)  # as a learner in another process does
+        old = {kind: storage.snapshots.load("shop", kind) for kind in kinds}
+        async with kit.running(storage) as service:
+            await service.delete("shop")
+            if then == "ranker":
+                await service.create(kit.spec(algorithm="remember >> wmgd-dsp"))
+            else:
+                await service.create_experiment(ExperimentSpec("shop", ("a", "b")))
+            await kit.rounds(service)
+        for kind, each in old.items():
+            storage.snapshots.save("shop", kind, each.number, each.time, each.body)
+        rankers = Rankers(storage)
+        Leader(storage, kit.fast, rankers, Clock(), ImpressionCache(1), Tail())._follow()
+        if then == "ranker":
+            assert rankers["shop"].followed[0] == {}
+        assert rankers.get("shop").status.number == rankers.get("shop").created.number
+
+    asyncio.run(main())
+
+
+def test_an_experiment_that_was_deleted_a_moment_ago_is_not_reported(storage, kit):
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create_experiment(ExperimentSpec("spring", ("a", "b")))
+            await kit.rounds(service)
+            term = service._background._term
+            progress = term._progress["spring"]
+            del service._rankers.experiments["spring"]  # by the request, before the learner has read of it
+            progress.reported, progress.reported_at = -1, -1e9
+            term._report_experiment("spring", progress)
+
+    asyncio.run(main())

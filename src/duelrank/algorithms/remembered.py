@@ -461,7 +461,7 @@ def base_of(algorithm: Algorithm) -> Algorithm | None:
     >>> from duelrank import parse
     >>> from duelrank.algorithms.remembered import base_of
     >>> base_of(parse("query-scaled >> remember >> pdgd"))
-    Represented(base=PDGD(), representation=QueryScaled())
+    Represented(base=PDGD())
     """
     if isinstance(algorithm, Projected):
         return algorithm.base

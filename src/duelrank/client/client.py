@@ -340,6 +340,7 @@ class _BaseClient:
         ShowRequest,
         query="Text of the query, for rankers that remember queries.",
         query_key="An opaque name of the query instead of its text.",
+        context="Numbers that are the same for all documents, for rankers with a context.",
         name=_EXPERIMENT,
         lists="Ids of documents by system, best first; an empty list if a system has returned nothing.",
         documents="The documents with their features, in the forms of `rank`, if rankers are among the systems.",
@@ -355,11 +356,12 @@ class _BaseClient:
         documents: Documents | None = None,
         query: str | None = None,
         query_key: str | None = None,
+        context: Mapping[str, float] | None = None,
     ) -> Call[ShowAnswer]:
         """Merge the lists of the systems of an experiment into the one to show."""
         content: dict[str, Any] = {"impression_id": impression_id or new_id()}
         content["lists"] = {system: _names(each) for system, each in lists.items()}
-        given = {"user_id": user_id, "query": query, "query_key": query_key}
+        given = {"user_id": user_id, "query": query, "query_key": query_key, "context": context}
         content |= {key: value for key, value in given.items() if value is not None}
         if documents is not None:
             table = _table(documents)

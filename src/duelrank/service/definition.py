@@ -495,7 +495,7 @@ class Definition:
         """The memory of queries in the algorithm, None if it has none."""
         return memory_of(self._base)
 
-    def boosts(self, memory: Memory, id: str, query: str, documents: Sequence[str]) -> Boosts:
+    def boosts(self, memory: Memory, id: str, query: str, documents: Sequence[str], explore: bool = True) -> Boosts:
         """Return the boosts of the documents of an impression; empty if there are none, or if its list is made without them.
 
         Parameters
@@ -506,10 +506,12 @@ class Definition:
             Id of the impression, and its query.
         documents
             Ids of the documents.
+        explore
+            Whether a document that was hardly seen may be raised.
         """
         if (remember := self.remember) is None or not (model := remember.model(memory, query)).size:
             return NO_BOOSTS
-        draws = derive(self._memory_key, self._stream_number(id))
+        draws = derive(self._memory_key, self._stream_number(id)) if explore else None
         return remember.boosts_of(model, click_rate(memory), document_keys(documents), draws)
 
     def query(self, raw: Features, boosts: Boosts = NO_BOOSTS, id: str = "", documents: tuple[str, ...] = ()) -> Query:

@@ -126,12 +126,15 @@ class Follower(Background):
         for kind, load in kinds:
             for name, number in self._storage.snapshots.newest(kind).items():
                 ranker = self._rankers.get(name)
-                if ranker is not None and self._seen.get((kind, name)) != (ranker.created.number, number):
+                if ranker is None or (kind != log.VERSION and number < ranker.created.number):
+                    continue  # of a deleted one; of another with its name, too, until the leader has removed the snapshot
+                if self._seen.get((kind, name)) != (ranker.created.number, number):
                     load(name, ranker)
                     self._seen[kind, name] = (ranker.created.number, number)  # only now: the store may have failed
 
     def _load_version(self, name: str, ranker: Ranker | Experiment) -> None:
-        assert isinstance(ranker, Ranker)  # experiments have neither versions nor a memory
+        if not isinstance(ranker, Ranker):
+            return  # it is of a deleted ranker that had the name of this experiment
         newest = VersionStore(self._storage, ranker.created).load()
         if newest is not None:
             newest.definition.try_out(newest.state)

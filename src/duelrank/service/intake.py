@@ -127,8 +127,9 @@ class DocumentReader:
             raw = np.where(np.isnan(raw), numbers, raw)
         table = self._interactions.table(raw, context)
         table = _rounded(table) if self._single else table
-        if np.isinf(table).any():
-            raise InvalidValue(f"the context {dict(context)!r} makes features of document {ids[0]!r} too large")
+        if (too_large := np.isinf(table).any(axis=1)).any():
+            document = ids[int(too_large.argmax())]
+            raise InvalidValue(f"the context {dict(context)!r} makes features of document {document!r} too large")
         return table
 
     def _valid(self, raw: Features) -> np.ndarray:
@@ -524,7 +525,8 @@ def _examined(event: schema.FeedbackEvent, body: log.StoredImpression) -> int | 
 
 def _removed(event: schema.FeedbackEvent, body: log.StoredImpression) -> list[int]:
     """Return the positions of removed documents; placed ones, and those that are not in the list, are ignored."""
-    return [place for place, id in enumerate(body.ids) if id in event.removed] if event.removed else []
+    removed = frozenset(event.removed)
+    return [place for place, id in enumerate(body.ids) if id in removed] if removed else []
 
 
 def add_counts(counts: Sequence[schema.FeedbackCounts]) -> schema.FeedbackCounts:

@@ -825,8 +825,11 @@ class Term:
     def _report_experiment(self, name: str, progress: ExperimentProgress) -> None:
         """Pass changed counts of an experiment to the observer, at intervals."""
         now, number = self._clock.monotonic(), progress.machine.number
+        experiment = self._rankers.experiments.get(name)
+        if experiment is None or experiment.created.number != progress.created:
+            return  # it was deleted, which the learner has not read yet
         if number != progress.reported and now - progress.reported_at >= STATUS_SECONDS:
-            self._rankers.observer.experiment(name, experiment_info(self._rankers.experiments[name]))
+            self._rankers.observer.experiment(name, experiment_info(experiment))
             progress.reported, progress.reported_at = number, now
 
     def save_last_step(self, name: str) -> None:

@@ -319,7 +319,7 @@ class Service:
             (version.learned_share, version.imitates),
             intake.stored_query(request, self.settings, definition),
         )
-        boosts = definition.boosts(remembered, id, query, ids) if query else NO_BOOSTS
+        boosts = definition.boosts(remembered, id, query, ids, not version.frozen) if query else NO_BOOSTS
         order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares, boosts)
         stopped = version.frozen and kind == GREEDY
         rest = (troubles.missing, troubles.out_of_range, definition.names_digest, stopped, query, boosts, placed, page)
@@ -775,13 +775,15 @@ class Service:
             )
         version, reader, remembered = ranker.version, self._reader(ranker), ranker.remembered
         definition = version.definition
-        known = [self._rankers[each].version.definition.columns for each in rankers if each in self._rankers]
-        documents = intake.known_to(definition, request.documents, known)
+        others = [self._rankers[each].version.definition for each in rankers if each in self._rankers]
+        documents = intake.known_to(definition, request.documents, [each.columns for each in others])
+        foreign = {one for each in others for one in each.spec.context}.difference(definition.spec.context)
+        context = {one: value for one, value in request.context.items() if one not in foreign}
         query = intake.stored_query(request, self.settings, definition)
 
         def best() -> list[str]:
-            ids, raw = reader.read(documents, FeatureTroubles(self.observer))
-            boosts = definition.boosts(remembered, id, query, ids) if query else NO_BOOSTS
+            ids, raw = reader.read(documents, FeatureTroubles(self.observer), context)
+            boosts = definition.boosts(remembered, id, query, ids, explore=False) if query else NO_BOOSTS
             return [ids[place] for place in definition.best(version.state, id, raw, boosts)]
 
         n_documents = len(documents) if isinstance(documents, list) else len(documents.ids)

@@ -176,3 +176,17 @@ class TestHeaders:
             connection.sendall(begin)
             until(lambda: is_dropped(connection, b"a" * 100_000))
         assert sum(seen) < 1_000_000
+
+
+def test_a_body_that_an_upgrade_hides_is_explained(service, storage):
+    """The parser of HTTP does not read it; Java's HttpClient asks for HTTP/2 in this way."""
+    head = b"POST /v1/rankers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n"
+    head += b"Connection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n"
+    with (
+        running(create_app(service, KeyRing(storage)), patience=1000.0) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=FOR_EVER) as connection,
+    ):
+        connection.sendall(head + b"{}")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"with an Upgrade header the body is not read" in answer

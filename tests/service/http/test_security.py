@@ -220,6 +220,7 @@ class TestAsking:
             "/dashboard",
             "/dashboard/{name}",
             "/dashboard/files/{file}",
+            "/duelrank.js",
         }
 
     @pytest.mark.parametrize("value", ["Basic abc", "Bearer", "Bearer ", "bearer x", "Token x", "Bearer \u00e4"])

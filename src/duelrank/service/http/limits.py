@@ -117,6 +117,8 @@ class BodyReader:
         message = await receive()
         if message["type"] == "http.request" and not message.get("more_body"):
             self._check(len(message["body"]))
+            if len(message["body"]) < int(announced) and b"upgrade" in headers:
+                raise MalformedBody("with an Upgrade header the body is not read: use HTTP/1.1 without it")
             return bytes(message["body"])
         held = bytearray()
         try:

@@ -41,6 +41,8 @@ def openapi_document(operations: Iterable[Operation], version: str) -> dict[str,
     unique = list({repr(each): each for each in [*wanted, Problem]}.values())
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
     by_type = dict(zip(map(repr, unique), schemas, strict=True))
+    maps: dict[str, Any] = {}
+    components = _exclusive(components, maps)
     paths: dict[str, dict[str, Any]] = {}
     for one in table:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, by_type)
@@ -49,7 +51,7 @@ def openapi_document(operations: Iterable[Operation], version: str) -> dict[str,
         "info": {"title": "duelrank", "version": version, "description": _ABOUT},
         "tags": [{"name": "rankers"}, {"name": "experiments"}, {"name": "service"}],
         "paths": paths,
-        "components": {"schemas": _exclusive(components), "securitySchemes": _SECURITY},
+        "components": {"schemas": components | maps, "securitySchemes": _SECURITY},
     }
 
 
@@ -59,16 +61,17 @@ def _tag(one: Operation) -> str:
     return "rankers" if one.path.startswith("/v1/") else "service"
 
 
-def _exclusive(schema: Any) -> Any:
-    """Return schemas with ``oneOf`` in place of ``anyOf``, and null as a type: generators of clients handle only these well.
+def _exclusive(schema: Any, maps: dict[str, Any]) -> Any:
+    """Return schemas with ``oneOf`` in place of ``anyOf``, null as a type, and a name for the map in unions, added to ``maps``.
 
-    The choices of a union in our structs exclude each other, except integers and numbers.
+    Generators of clients handle only these well. The choices of a union in our structs exclude each other, except integers and
+    numbers.
     """
     if isinstance(schema, list):
-        return [_exclusive(each) for each in schema]
+        return [_exclusive(each, maps) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {name: _exclusive(each) for name, each in schema.items()}
+    found = {name: _exclusive(each, maps) for name, each in schema.items()}
     choices = found.pop("anyOf", None)
     if choices is None:
         return found
@@ -76,11 +79,18 @@ def _exclusive(schema: Any) -> Any:
         choices = [each for each in choices if each != {"type": "integer"}]
     some = [each for each in choices if each != _NULL]
     if len(some) > 1 or "$ref" in some[0]:
-        return found | {"oneOf": choices}
+        return found | {"oneOf": [_named_map(each, maps) for each in choices]}
     (only,) = some
     if "enum" in only:
         only = {"type": "string", "enum": [*only["enum"], None]}
     return found | only | {"type": [only["type"], "null"]}
+
+
+def _named_map(choice: dict[str, Any], maps: dict[str, Any]) -> dict[str, Any]:
+    # The Java generator serializes only parts of a union whose names sort before the union's, here DocumentFeatures.
+    if "additionalProperties" in choice and maps.setdefault("ByName", choice) == choice:
+        return {"$ref": _REF.format(name="ByName")}
+    return choice
 
 
 def problems_of(one: Operation) -> list[type[BaseException]]:

@@ -1090,6 +1090,8 @@ class ShowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         The documents with their features, as in a request for a ranking, for the rankers of the experiment.
     query, query_key
         As in a request for a ranking, for rankers that remember queries.
+    context
+        As in a request for a ranking, for rankers with a context.
     """
 
     lists: dict[str, list[str]] = {}
@@ -1098,6 +1100,7 @@ class ShowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     documents: list[Document] | DocumentTable | None = None
     query: str | None = None
     query_key: str | None = None
+    context: dict[str, float] = {}
 
 
 class ShowAnswer(msgspec.Struct, frozen=True):
