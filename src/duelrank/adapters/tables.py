@@ -296,7 +296,7 @@ class TableLog:
         documents, lacking = self._by_document(rows)
         page = [row for row in documents.values() if row.position is not None][: self.length]
         shown = {row.document: place for place, row in enumerate(page, 1)}
-        lacking += _gap(page)
+        lacking = max(lacking, _gap(page))  # an unreadable row is a gap, too
         actions, examined = self._by_action(rows, shown)
         if lacking:
             counts.incomplete += 1

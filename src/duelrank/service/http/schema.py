@@ -396,7 +396,7 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     Parameters
     ----------
     impression_id
-        Id of this list: it counts once, however often it is sent.
+        Id of this list: it counts once, however often it is sent in the retention time.
     documents
         The documents that were shown, in this order; after them there may be others that were not shown.
     clicks
