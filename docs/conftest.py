@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from duelrank.storage import open_storage
 collect_ignore = ["conf.py", "generated.py"]
 
 #: Pages that call a service at `url`: on the page a line that is not run sets it to that of a service of the reader's own.
-SERVED = {"behind-a-search-engine.md", "three-configurations.md"}
+SERVED = {"behind-a-search-engine.md", "shop-from-nothing.md", "three-configurations.md"}
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +28,19 @@ def page_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_regis
 
 
 @pytest.fixture(autouse=True)
-def service(request: pytest.FixtureRequest, tmp_path: Path, doctest_namespace: dict[str, Any]) -> Iterator[None]:
-    """Give a page the address of a real service."""
+def service(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    doctest_namespace: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[None]:
+    """Give a page, and the commands that it runs, the address of a real service."""
     if request.path.name not in SERVED:
         yield
         return
     with open_storage(f"sqlite:///{tmp_path}/store.db") as storage, serving(Service(storage, FAST)) as served:
         doctest_namespace["url"] = served.url
+        monkeypatch.setenv("DUELRANK_URL", served.url)
+        monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
         yield
         del doctest_namespace["url"]

@@ -162,9 +162,11 @@ class SolrFeatures(Format):
 
 def _definition(name: str, expression: str | None) -> dict[str, Any]:
     if expression is None and not _FIELD.fullmatch(name):
+        context, product, feature = name.partition("*")
+        example = f"{{!func}}product(${{{context}}},{feature})" if product else _EXAMPLE
         raise InvalidValue(
             f"{name!r} is not a valid field name in Solr: define this feature with rank_features, such as "
-            f"{name}={_EXAMPLE}"
+            f"{name}={example}"
         )
     kind, params = _kind(name, name if expression is None else expression.strip())
     return {"class": f"org.apache.solr.ltr.feature.{kind}", "params": params}

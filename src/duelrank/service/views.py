@@ -24,7 +24,7 @@ from duelrank.export import LinearModel, Model, supported_formats
 from duelrank.export.pinned import PinnedDocument, PinnedQuery
 from duelrank.kernels.random import derive
 from duelrank.multileaving import TeamDraft
-from duelrank.representation.base import by_feature
+from duelrank.representation.base import by_feature, split_missing
 from duelrank.representation.fixed import write_representation
 from duelrank.service import log
 from duelrank.service.definition import (
@@ -105,7 +105,9 @@ def _export_warnings(definition: Definition) -> Iterator[str]:
     if not definition.algorithm.linear:
         yield "this ranker is not linear, so it can be exported to onnx only (see docs/export.md)"
     elif refusing:
-        name = spell(definition.representation)
+        missing, rest = split_missing(definition.representation)
+        neutral = missing is not None and (not missing.values or "neutral" in missing.values)
+        name = spell(rest) + " and neutral missing values" * neutral
         yield (
             f"models with the representation {name} cannot be exported to {', '.join(refusing)}; they can to "
             f"{', '.join(supporting)} (see docs/export.md)"
