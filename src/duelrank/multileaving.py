@@ -68,6 +68,10 @@ class Multileaver(Part, ABC):
         credit = self.assign_credit(impression, gains, stream)
         return credit[:, np.newaxis] - credit[np.newaxis, :]
 
+    def has_fair_wins(self, n_rankers: int) -> bool:
+        """Whether each of two equally good rankers wins equally often, whatever the other rankers are."""
+        return False
+
     def check_rankers(self, n_rankers: int) -> None:
         """Raise `InvalidRecipe` if there are more rankers than it can compare at once."""
         if self.most_rankers is not None and n_rankers > self.most_rankers:
@@ -108,6 +112,10 @@ class TeamDraft(Multileaver):
         ranking, teams = kernel.team_draft_leave(rankings, length, stream)
         return ranking, {"teams": teams, "n_rankers": np.array(rankings.shape[0])}
 
+    def has_fair_wins(self, n_rankers: int) -> bool:
+        """Whether no third ranker may share the clicks of one of two."""
+        return n_rankers == 2
+
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the gains of the documents of each ranker."""
         sums: Credit = kernel.team_draft_credit(impression.trace["teams"], gains, int(impression.trace["n_rankers"]))
@@ -139,6 +147,10 @@ class PairDraft(TeamDraft):
         """Return the list, the ranker that owns each position, and the two that are compared."""
         ranking, teams, pair = kernel.pair_draft_leave(rankings, length, stream)
         return ranking, {"teams": teams, "pair": pair, "n_rankers": np.array(rankings.shape[0])}
+
+    def has_fair_wins(self, n_rankers: int) -> bool:
+        """Whether wins are fair: always."""
+        return True
 
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the lead of each ranker over the current one, 0 if the list does not compare the two."""
