@@ -33,7 +33,9 @@ def main() -> None:
     options.add_argument("--delay", type=int, default=20)
     options.add_argument("--noise", type=float, nargs="*", default=[], help="of each system; 1.0 for those not given")
     options.add_argument("--find", action="store_true", help="users want one document")
-    options.add_argument("--copied", type=float, default=0.0, help="share of lists in which the first two systems agree")
+    options.add_argument(
+        "--copied", type=float, default=0.0, help="share of lists in which the first two systems agree"
+    )
     options.add_argument("--multileaver", default="PairDraft()")
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
@@ -57,7 +59,8 @@ class Simulated:
 
     def __init__(self, number: int, noise: list[float], given: argparse.Namespace) -> None:
         self.rng = np.random.default_rng((given.seed, number))
-        self.noise, self.lists, self.delay, self.find, self.copied = noise, given.lists, given.delay, given.find, given.copied
+        self.noise, self.lists, self.delay = noise, given.lists, given.delay
+        self.find, self.copied = given.find, given.copied
         systems = tuple(f"s{place}" for place in range(given.systems))
         spec = ExperimentSpec("aa", systems, multileaver=given.multileaver, length=LENGTH)
         self.definition = ExperimentDefinition(spec, salt=number.to_bytes(8, "little"))

@@ -140,7 +140,7 @@ class PairDraft(TeamDraft):
     >>> rankings = np.array([[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]])
     >>> ranking, trace = PairDraft().leave(rankings, 4, stream(1, "list"))
     >>> trace["pair"].tolist(), ranking.tolist(), trace["teams"].tolist()
-    ([0, 2], [2, 0, 1, 3], [2, 0, 0, 2])
+    ([1, 2], [2, 3, 0, 1], [2, 1, 2, 1])
     """
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:

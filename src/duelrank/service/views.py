@@ -116,8 +116,8 @@ def _export_warnings(definition: Definition) -> Iterator[str]:
 # Experiments
 
 UNFAIR_WARNING = (
-    "the wins of this multileaver are not fair for so many systems: one may be preferred although it is not better; PairDraft() has "
-    "fair wins (see docs/interleaving.md)"
+    "with this multileaver, and this number of systems, one may be preferred although it is not better; PairDraft() has fair wins "
+    "(see docs/interleaving.md)"
 )
 NO_USERS_WARNING = (
     "most decisive lists have no user_id, so there is no limit to the votes of one user, such as a script; send user_id with the "
