@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from functools import cache, lru_cache
 from itertools import product
 from multiprocessing import get_context
@@ -20,10 +21,14 @@ import numpy as np
 
 from duelrank import Learner, parse
 from duelrank.core.randomness import stream_key
+from duelrank.core.statistics import student_quantile
 from duelrank.datasets import Dataset
-from duelrank.evaluation import Estimator, Lists
-from duelrank.evaluation.evaluation import fitted
+from duelrank.evaluation import CandidateValue, Estimator, Lists
+from duelrank.evaluation.estimators import Estimate, estimated
+from duelrank.evaluation.evaluation import fitted, judged
 from duelrank.evaluation.lists import SAMPLES
+from duelrank.evidence import Guard, GuardSpec
+from duelrank.evidence.guard import guard_list, outcome_of
 from duelrank.kernels.random import derive
 from duelrank.users import PBM, Cascade, User
 
@@ -62,7 +67,7 @@ class World:
     Parameters
     ----------
     dataset, user, recipe
-        Their texts. The recipe "client" is a deterministic policy: the best single feature.
+        Their texts. The recipe "client" is a deterministic policy, the best single feature; "5% pdgd" is that in 95% of all lists.
     """
 
     def __init__(self, dataset: str, user: str, recipe: str) -> None:
@@ -70,7 +75,8 @@ class World:
         self.split, self.user = fold.train, parse(user, User).for_grades(fold.n_grades)
         self.key = stream_key(1, f"{dataset}/{user}/{recipe}")
         production, weak = self._features()
-        learner = self._trained("wmgd-dsp" if recipe == "client" else recipe, TRAINED, 1)
+        share, _, explored = recipe.rpartition("% ")
+        learner = self._trained("wmgd-dsp" if recipe == "client" else explored, TRAINED, 1)
         self.candidates = {
             "its best list": self._best(learner),
             "an early version": self._best(self._trained(learner.algorithm, 100, 1)),
@@ -82,6 +88,8 @@ class World:
             self.draws = self.candidates.pop("a good feature")[:, None]
         else:
             self.draws = np.stack([self._rows(learner.sample(query, DRAWS)) for query in self._queries()])
+        if share:
+            self.draws[:, int(DRAWS * float(share) / 100) :] = self.candidates["a good feature"][:, None]
         self.covariates = self._covariates()
 
     def _queries(self) -> Any:
@@ -135,6 +143,21 @@ class World:
         ]
         return float(np.mean(values))
 
+    def roll_out(self, name: str, lists: int, seed: int) -> str:
+        """Return what a guard says of a candidate, against the logging policy, after some guard lists."""
+        rng, key = np.random.default_rng([self.key, seed, 1]), stream_key(seed, f"roll-out/{self.key}/{name}")
+        guard, candidate = Guard.begin(GuardSpec(false_alarm_every=10_000.0)), self.candidates[name]
+        for number, index in enumerate(rng.integers(len(self.split), size=lists).tolist()):
+            labels = self.split.judgements(index)
+            drawn = self.draws[index, rng.integers(self.draws.shape[1])]
+            before, after = (_permutation(each, len(labels)) for each in (drawn, candidate[index]))
+            ranking, teams = guard_list(before, after, LENGTH, derive(key, 2 * number))
+            clicks = self.user.click(labels[ranking], derive(key, 2 * number + 1))
+            guard = guard.count(outcome_of(teams, clicks.gains))
+        if guard.gain.proves(0.05):
+            return "better"
+        return "worse" if guard.detector.alarm or guard.period.interval[1] < 0.5 else "unknown"
+
     def log(self, lists: int, seed: int) -> Lists:
         """Return a log of this policy."""
         rng, key = np.random.default_rng([self.key, seed]), stream_key(seed, f"log/{self.key}")
@@ -156,6 +179,12 @@ class World:
         return Lists(self.covariates, rows, entries[:, 0], gains, entries, _entries(candidates, first[:, None]))
 
 
+def _permutation(top: np.ndarray, n_documents: int) -> np.ndarray:
+    """Return all documents, first those at the top."""
+    first = top[top >= 0].astype(np.int64)
+    return np.concatenate([first, np.setdiff1d(np.arange(n_documents), first)])
+
+
 def _entries(ranked: np.ndarray, first: np.ndarray) -> np.ndarray:
     return np.where(ranked >= 0, ranked + first, -1)
 
@@ -170,13 +199,28 @@ def evaluated(task: tuple[Any, ...]) -> list[dict[str, Any]]:
     log, truth = found.log(lists, seed), found.truth(reward)
     head = dict(zip(KEY, (dataset, user, recipe, lists, seed, reward, bias), strict=True))
     rows, fit = [], fitted(log, reward, bias)
-    for estimator in estimators:
-        result = fit.evaluate(list(found.candidates), parse(estimator, Estimator))
-        for each in result.candidates:
-            told = {name: value for name, value in vars(each).items() if name != "reason"}
-            true = {"true": truth[each.name], "true_shown": truth["shown"], "shown": result.shown}
-            rows.append({**head, "estimator": estimator, **told, **true})
+    for estimator, (name, candidate) in product(estimators, zip(found.candidates, log.candidates, strict=True)):
+        how = parse(estimator, Estimator)
+        raw = {} if fit.refusal else estimated(how, fit.rewards, fit.browsing, candidate)._asdict()
+        true = {"true": truth[name], "true_shown": truth["shown"], "deviation": float(fit.rewards.of_shown.std())}
+        rows.append({**head, "estimator": estimator, "name": name, "refusal": fit.refusal, "raw": raw, **true})
     return rows
+
+
+def rolled_out(task: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Return a row for each candidate: what `duelrank evaluate` says of a log, and what a guard says after it."""
+    dataset, user, recipe, lists, seed, reward, _, bias, guarded = task
+    before = evaluated((dataset, user, recipe, lists, seed, reward, ("DoublyRobust()",), bias))
+    found = world(dataset, user, recipe)
+    return [{**row, "guard": found.roll_out(row["name"], guarded, seed)} for row in before]
+
+
+def told(row: dict[str, Any]) -> CandidateValue:
+    """Return what `duelrank evaluate` says of a candidate at level .05."""
+    raw = Estimate(**row["raw"]) if row["raw"] else None
+    return judged(
+        row["name"], raw, row["refusal"], student_quantile(0.95, row["lists"]), row["deviation"], row["lists"]
+    )
 
 
 def tasks(asked: argparse.Namespace) -> list[tuple[Any, ...]]:
@@ -187,7 +231,8 @@ def tasks(asked: argparse.Namespace) -> list[tuple[Any, ...]]:
         for dataset, user, recipe in product(datasets, users, recipes):
             for seed in range(block + 1, min(asked.logs, block + asked.block) + 1):
                 estimators = ("DoublyRobust()", *(ESTIMATORS if seed <= asked.all_estimators else ()))
-                found.append((dataset, user, recipe, asked.lists, seed, asked.reward, estimators, asked.bias))
+                task = (dataset, user, recipe, asked.lists, seed, asked.reward, estimators, asked.bias)
+                found.append((*task, asked.guard_lists) if asked.guard_lists else task)
     return found
 
 
@@ -201,6 +246,7 @@ def main() -> None:
     parser.add_argument("--lists", type=int, default=10_000)
     parser.add_argument("--reward", default="clicks", choices=("clicks", "first"))
     parser.add_argument("--bias", type=float)
+    parser.add_argument("--guard-lists", type=int, default=0, help="guard lists of a roll-out after each log")
     parser.add_argument("--all-estimators", type=int, default=3, help="logs of each world for all estimators")
     parser.add_argument("--block", type=int, default=8)
     parser.add_argument("--workers", type=int, default=2)
@@ -220,6 +266,7 @@ def main() -> None:
             file.flush()
             print(f"{number} of {len(missing)} logs", end="\r", flush=True)
     print_tables(rows)
+    print_agreement([row for row in rows if "guard" in row])
 
 
 def key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -239,20 +286,27 @@ def print_tables(rows: list[dict[str, Any]]) -> None:
             print(" ".join(map(str, group)), "|", summary(found))
 
 
+def print_agreement(rows: list[dict[str, Any]]) -> None:
+    """Print how often each verdict before a roll-out was followed by each verdict of its guard."""
+    counts = Counter((told(row).verdict, row["guard"]) for row in rows)
+    for (before, after), count in sorted(counts.items()):
+        print(f"evaluated {before:8} guard {after:8} {count}")
+
+
 def summary(rows: list[dict[str, Any]]) -> str:
     """Return the numbers of a line."""
-    given = [row for row in rows if row["value"] == row["value"]]
-    if not given:
+    both = [(row, each) for row in rows if np.isfinite((each := told(row)).value)]
+    if not both:
         return f"{len(rows)} | 0%"
-    truth = np.array([row["true"] - row["true_shown"] for row in given])
-    found, low, high = (np.array([row[f"difference{end}"] for row in given]) for end in ("", "_low", "_high"))
+    truth = np.array([row["true"] - row["true_shown"] for row, _ in both])
+    found, low, high = np.array([(each.difference, each.difference_low, each.difference_high) for _, each in both]).T
     covered = (low <= truth) & (truth <= high)
-    scale = np.array([row["true_shown"] for row in given])
-    told = np.array([row["verdict"] != "unknown" for row in given])
+    scale = np.array([row["true_shown"] for row, _ in both])
+    clear = np.array([each.verdict != "unknown" for _, each in both])
     right = np.sign(found) == np.sign(truth)
-    verdicts = f"{told.mean():.0%} | {right[told].mean():.1%}" if told.any() else "0% | –"
+    verdicts = f"{clear.mean():.0%} | {right[clear].mean():.1%}" if clear.any() else "0% | –"
     return (
-        f"{len(rows)} | {len(given) / len(rows):.0%} | {covered.mean():.1%} | {((found - truth) / scale).mean():+.2%} | "
+        f"{len(rows)} | {len(both) / len(rows):.0%} | {covered.mean():.1%} | {((found - truth) / scale).mean():+.2%} | "
         f"{np.median((high - low) / 2 / scale):.2%} | {right.mean():.1%} | {verdicts}"
     )
 

@@ -292,7 +292,7 @@ class FittedLog(NamedTuple):
         found = []
         for name, candidate in zip(names, lists.candidates, strict=True):
             value = None if self.refusal else estimated(how, rewards, self.browsing, candidate)
-            found.append(_judged(name, value, self.refusal, z, deviation, len(lists)))
+            found.append(judged(name, value, self.refusal, z, deviation, len(lists)))
         mean, half = float(rewards.of_shown.mean()), z * deviation / np.sqrt(len(lists))
         head = (rewards.reward, repr(how), level, len(lists), int(lists.varied.sum()), mean, mean - half, mean + half)
         return Evaluation(*head, tuple(found))
@@ -321,7 +321,22 @@ def _refusal(rewards: Rewards, varied: int, bias: float | None) -> str:
     return ""
 
 
-def _judged(name: str, found: Estimate | None, refusal: str, z: float, deviation: float, n: int) -> CandidateValue:
+def judged(name: str, found: Estimate | None, refusal: str, z: float, deviation: float, n: int) -> CandidateValue:
+    """Return what can be told of a candidate.
+
+    Parameters
+    ----------
+    name
+        The candidate.
+    found, refusal
+        The estimate; None, and why there is none.
+    z
+        Half-width of the interval, in standard errors.
+    deviation
+        Standard deviation of the reward of the shown lists.
+    n
+        Number of lists.
+    """
     nothing = float("nan")
     unsupported = 0.0 if found is None else found.unsupported
     effective = 0.0 if found is None else float(min((deviation / max(found.error, 1e-12)) ** 2, 1e12))
