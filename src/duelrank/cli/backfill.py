@@ -170,7 +170,7 @@ def _lacking(info: RankerInfo) -> list[str]:
         missing, _ = split_missing(read_representation(info.representation, info.features))
     except DuelrankError:  # such as a representation of an extension that only the service has
         return []
-    return [] if missing is None else missing.lacking(info.features)
+    return [] if missing is None else list(missing.lacking(info.features))
 
 
 @contextmanager
