@@ -185,6 +185,7 @@ class TestErrors:
             ("q,shoes,c,3,0,1,1", "has 7 cells, the first line has 8"),
             ("q,shoes,c,2,0,1,1,1", "document 'c' is at position 2 and 'b' of the same list"),
             ("q,shoes,b,3,0,1,1,1", "document 'b' is at position 3 at position 2 of the same list"),
+            ("q,shoes,b,,0,1,1,1", "document 'b' is at position (empty) at position 2 of the same list"),
             ("q,boots,c,3,0,1,1,1", "query and context must be the same in all rows of a list"),
         ],
     )

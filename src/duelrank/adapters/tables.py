@@ -276,7 +276,8 @@ class TableLog(ClickLog):
         done = self._by_action((each for row in rows for each in _events(row)), shown)
         if done is None:
             return None
-        self.user, ids = rows[0].user, sorted(documents, key=lambda id: id not in shown)
+        first = frozenset(shown)
+        self.user, ids = rows[0].user, sorted(documents, key=lambda id: id not in first)
         features, context = {id: row.features for id, row in documents.items()}, msgspec.json.decode(rows[0].context)
         found, query = rows[0].list, rows[0].query
         logged = self._list(str(found), ids, features, len(shown), *done, query, context)
@@ -298,12 +299,13 @@ class TableLog(ClickLog):
             other = row.document if free else places.setdefault(row.position, row.document)
             reason = ""
             if (first.position, other) != (row.position, row.document):
-                what = f"at position {first.position}" if other == row.document else f"and {other!r}"
-                reason = f"document {row.document!r} is at position {row.position} {what} of the same list"
+                one, two = ("(empty)" if each.position is None else each.position for each in (row, first))
+                what = f"at position {two}" if other == row.document else f"and {other!r}"
+                reason = f"document {row.document!r} is at position {one} {what} of the same list"
             elif (row.query, row.context) != (known[0].query, known[0].context):
                 reason = "query and context must be the same in all rows of a list"
             if reason:
-                self.errors.add(Place(self.files[row.file], row.number, row.unit), reason.replace("None", "(empty)"))
+                self.errors.add(Place(self.files[row.file], row.number, row.unit), reason)
                 faults += 1
         return documents, faults
 
