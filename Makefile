@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Twice the cores: many tests wait for other processes.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-SEARCHES := tests/kernels tests/test_placing.py tests/multileaving/test_properties.py tests/service/test_crash.py tests/service/http/test_openapi.py
+SEARCHES := tests/kernels tests/test_placing.py tests/service/test_fixed.py tests/multileaving/test_properties.py tests/service/test_crash.py tests/service/http/test_openapi.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test static lint types contracts unit processes data bits browser clients image site engines lockstep neural bench soak docs tables links dist format clean

@@ -70,6 +70,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 APART = ("processes", "data")  # markers, and targets of make that run what has them
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Fail a test that skips itself where DUELRANK_SKIPS=failures says that nothing is absent, as in CI."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("DUELRANK_SKIPS") == "failures":
+        report.outcome, report.longrepr = "failed", f"{report.longrepr[2]} (DUELRANK_SKIPS=failures)"
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests with these markers to their targets, unless a marker or a file is asked for."""
     asked = config.option.markexpr or any(".py" in argument for argument in map(str, config.invocation_params.args))

@@ -286,6 +286,7 @@ class TestParts:
         "Collection": "Collection(('mq2007', 'synthetic(seed=1)'))",
         "FrozenWeights": "FrozenWeights(mgd)",
         "Imported": "Imported('mq2008')",
+        "Incomplete": "Incomplete(synthetic)",
         "LongTail": "LongTail(synthetic)",
         "Represented": "Represented(mgd)",
         "Chain": "Chain(query-scaled, ramps)",

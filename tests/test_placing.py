@@ -27,11 +27,10 @@ def drawn(draws: Random):
     return ids, draws.randint(1, 15), dict(zip(fixed_ids, positions, strict=True)), below
 
 
-def check(place: Placement, shown: list[str], ids: list[str], length: int, fixed, below) -> None:
+def check(shown: list[str], free: list[str], ids: list[str], length: int, fixed, below) -> None:
     """Hold what is promised about a list."""
     everything = {*ids, *fixed}
     assert len(shown) == len(set(shown)) == min(length, len(everything))
-    assert place.n_documents == len(everything)
     beyond = [id for id, position in fixed.items() if position > len(everything)]
     for id, position in fixed.items():
         if position <= len(shown):
@@ -41,7 +40,7 @@ def check(place: Placement, shown: list[str], ids: list[str], length: int, fixed
     for id, k in below.items():
         if id in shown:
             above = shown[: shown.index(id)]
-            assert len(above) >= k or set(place.free) <= set(above)
+            assert len(above) >= k or set(free) <= set(above)
 
 
 def test_places_hold_in_all_lists():
@@ -52,7 +51,8 @@ def test_places_hold_in_all_lists():
         place = Placement(ids, length, fixed, below, order)
         ranking = draws.sample(range(len(place.free)), len(place.free))[: place.n_free]
         shown = place.shown(ranking)
-        check(place, shown, ids, length, fixed, below)
+        assert place.n_documents == len({*ids, *fixed})
+        check(shown, place.free, ids, length, fixed, below)
         free = [id for id in shown if id in place.free]
         assert free == [place.free[row] for row in ranking], "the others stay in the order of the ranker"
 
@@ -85,9 +85,16 @@ def test_places_that_cannot_be(fixed, below, message):
         Placement(["a", "b"], 2, fixed, below)
 
 
+def test_lists_that_cannot_be():
+    with pytest.raises(InvalidValue, match="the id 'a'; ids must be unique"):
+        Placement(["a", "b", "a"], 2, {"a": 1})
+    with pytest.raises(InvalidValue, match="length"):
+        Placement(["a"], 0)
+
+
 @pytest.mark.parametrize("recipe", ["mgd-dsp", "pdgd", "thompson-pairs", "curves >> wmgd-dsp"])
 def test_what_is_learned_does_not_depend_on_placed_documents(recipe):
-    """A sponsored document that everybody clicks, and a bad one that may not be at the top: the weights are the same to the bit."""
+    """Sponsored documents that everybody clicks, and one that may not be at the top: the weights are the same to the bit."""
     draws = np.random.default_rng(3)
     one, other = (Learner(recipe, n_features=2, seed=5) for _ in range(2))
     for _ in range(60):
@@ -98,23 +105,6 @@ def test_what_is_learned_does_not_depend_on_placed_documents(recipe):
         alone = other.rank(Query("q", features[place.rows]), place.n_free)
         clicks = [id for id in place.shown(shown.ranking) if id in ("ad", "d3") or features[int(id[1:]), 0] > 0.6]
         one.learn(shown, place.feedback(shown.ranking, clicks))
-        clicked = features[place.rows][alone.ranking, 0] > 0.6
-        seen = place.feedback(alone.ranking, clicks).seen
-        assert seen >= 2  # the two above the sponsored document
-        other.learn(alone, Feedback(clicked, seen=seen))
+        other.learn(alone, Feedback(features[place.rows][alone.ranking, 0] > 0.6))
     assert one.state == other.state
     assert one.state.updates > 0
-
-
-def test_a_click_below_tells_that_those_above_were_seen():
-    from duelrank.projection import AdaptiveLastClick, DependentClick, LastClick, PositionBased
-
-    shown = Learner("mgd", n_features=1).rank(np.ones((6, 1)))
-    feedback = Feedback([True, False, False, False, False, False], seen=4)
-    assert LastClick(beyond=0).weights({}, shown, feedback).tolist() == [1, 1, 1, 1, 0, 0]
-    assert AdaptiveLastClick(beyond=0).weights({}, shown, feedback).tolist() == [1, 1, 1, 1, 0, 0]
-    assert DependentClick().weights({}, shown, feedback)[:4].tolist() == [1, 1, 1, 1]
-    plain = Feedback(feedback.clicks)
-    assert PositionBased().weights({}, shown, feedback).tolist() == PositionBased().weights({}, shown, plain).tolist()
-    with pytest.raises(InvalidValue, match="seen"):
-        Feedback([True], seen=2)

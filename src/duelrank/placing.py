@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -54,6 +55,7 @@ class Placement:
         below_top: Mapping[str, int] = NOWHERE,
         order: Sequence[str] | None = None,
     ) -> None:
+        whole_number("length", length)
         _check(documents, fixed, below_top)
         #: The rows of the free documents, in the order of all documents, and their ids.
         self.rows = [row for row, id in enumerate(documents) if id not in fixed and id not in below_top]
@@ -73,10 +75,8 @@ class Placement:
         return with_placed([self.free[row] for row in ranking], self.placed)
 
     def feedback(self, ranking: Ranking | Sequence[int], clicked: Sequence[str]) -> Feedback:
-        """Return the feedback on the free documents. A click on a placed one tells only that those above it were seen."""
-        shown = [self.free[row] for row in ranking]
-        seen = max((free_above(self.placed, place) for place, id in self.placed.items() if id in clicked), default=0)
-        return Feedback(np.isin(shown, list(clicked)), seen=seen)
+        """Return the feedback on the free documents; clicks on placed ones have no effect."""
+        return Feedback(np.isin([self.free[row] for row in ranking], list(clicked)))
 
 
 def with_placed(free: Sequence[str], placed: Mapping[int, str]) -> list[str]:
@@ -110,9 +110,10 @@ def _check(documents: Sequence[str], fixed: Mapping[str, int], below_top: Mappin
     for id, position in fixed.items():
         whole_number(f"the fixed position of {id!r}", position)
     if len(set(fixed.values())) < len(fixed):
-        twice = next(each for each in fixed.values() if list(fixed.values()).count(each) > 1)
-        raise InvalidValue(f"two documents have the fixed position {twice}")
-    known = set(documents) if below_top else set()
+        raise InvalidValue(f"two documents have the fixed position {Counter(fixed.values()).most_common(1)[0][0]}")
+    known = set(documents)
+    if len(known) < len(documents):
+        raise InvalidValue(f"two documents have the id {Counter(documents).most_common(1)[0][0]!r}; ids must be unique")
     for id, k in below_top.items():
         whole_number(f"below_top of {id!r}", k)
         if id in fixed:
@@ -128,18 +129,19 @@ def _slots(
 
     ``late`` has the first possible position of a document, its rank, and its id: where several are possible, the best comes first.
     """
-    at, waiting, ready = {position: id for id, position in fixed.items()}, sorted(late), list[tuple[int, str]]()
-    found: list[str | None] = []
+    at, ready, found = {position: id for id, position in fixed.items()}, list[tuple[int, str]](), list[str | None]()
+    beyond = iter(sorted(position for position in at if position > n_documents))
+    heapify(late)
     for position in range(1, min(length, n_documents) + 1):
-        while waiting and (waiting[0][0] <= position or not n_free):
-            heappush(ready, waiting.pop(0)[1:])
+        while late and (late[0][0] <= position or not n_free):
+            heappush(ready, heappop(late)[1:])
         if position in at:
-            found.append(at.pop(position))
+            found.append(at[position])
         elif ready:
             found.append(heappop(ready)[1])
         elif n_free:
             found.append(None)
             n_free -= 1
         else:  # too few documents: those whose positions are beyond the end
-            found.append(at.pop(min(each for each in at if each > n_documents)))
+            found.append(at[next(beyond)])
     return found

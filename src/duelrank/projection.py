@@ -77,7 +77,7 @@ class LastClick(Examination):
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
         """Return 1 down to the last click + beyond."""
-        last = max(last_click(feedback.clicks), feedback.seen)
+        last = last_click(feedback.clicks)
         return _top(last + self.beyond if last else 0, feedback.clicks.shape[0])
 
 
@@ -122,7 +122,7 @@ class AdaptiveLastClick(Examination):
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
         """Return 1 down to the last click and the learned number of positions beyond it."""
-        last, shown = max(last_click(feedback.clicks), feedback.seen), feedback.clicks.shape[0]
+        last, shown = last_click(feedback.clicks), feedback.clicks.shape[0]
         gaps = memory.get("examination_gaps", self._prior)
         return _top(last + kernel.reach(gaps, shown - last, self.level) if last else 0, shown)
 
@@ -214,16 +214,12 @@ class ModelledExamination(Examination):
     and Moulines, "On-line expectation-maximization algorithm for latent data models" (JRSS B 2009).
     """
 
-    #: Whether users see all above the last position that they have seen.
-    scans: ClassVar[bool] = True
-
     attraction: Annotated[float, Between(1e-6, 0.999999, tuned=(0.05, 0.95))] = 0.3
     forgetting: Annotated[float, Between(0.0, 1.0)] | None = None
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
         """Return P(seen | clicks) of each position, with the parameters from before this list."""
-        found = self._apply(memory, impression, feedback, -1.0)[0]
-        return np.maximum(found, _top(feedback.seen, len(found))) if feedback.seen and self.scans else found
+        return self._apply(memory, impression, feedback, -1.0)[0]
 
     def observe(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
         """Take one step of online EM; the memory does not change if the parameters are fixed."""
@@ -290,8 +286,6 @@ class PositionBased(ModelledExamination):
     >>> PositionBased(bias=1.0).weights({}, shown, Feedback([0, 0, 0, 1, 0])).round(2).tolist()
     [1.0, 0.41, 0.26, 1.0, 0.15]
     """
-
-    scans: ClassVar[bool] = False
 
     bias: Annotated[float, Between(0.0, 10.0, tuned=(0.0, 3.0))] = 1.0
 

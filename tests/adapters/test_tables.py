@@ -64,7 +64,7 @@ class TestSameAsUbi:
     @pytest.fixture
     def expected(self, log, tmp_path):
         files = ([path] for path in log.write(tmp_path).values())
-        return list(UbiLog(*files, NAMES, ("click", "purchase"), with_queries=True).lists())
+        return list(UbiLog(*files, NAMES, actions=("click", "purchase"), with_queries=True).lists())
 
     def lists(self, *files, **options):
         return list(TableLog(files, NAMES, actions=("click", "purchase"), with_queries=True, **options).lists())
@@ -185,6 +185,8 @@ class TestErrors:
             ("q,shoes,c,3,0,1,1", "has 7 cells, the first line has 8"),
             ("q,shoes,c,2,0,1,1,1", "document 'c' is at position 2 and 'b' of the same list"),
             ("q,shoes,b,3,0,1,1,1", "document 'b' is at position 3 at position 2 of the same list"),
+            ("q,shoes,b,,0,1,1,1", "document 'b' is at position (empty) at position 2 of the same list"),
+            ("q,boots,c,3,0,1,1,1", "query and context must be the same in all rows of a list"),
         ],
     )
     def test_a_row_that_cannot_be_read_is_named_and_its_list_left_out(self, read, row, reason):

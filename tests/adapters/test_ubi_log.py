@@ -48,6 +48,21 @@ class TestJoin:
         (found,), _ = read(log, with_queries=wanted)
         assert found.query == sent
 
+    @pytest.mark.parametrize(
+        ("attributes", "context"),
+        [
+            ({"mobile": 1, "shop": 7}, {"mobile": 1.0}),
+            ({"mobile": True, "night": 0.5}, {"mobile": 1.0, "night": 0.5}),
+            ({"mobile": "yes"}, {}),
+            ("mobile", {}),
+        ],
+    )
+    def test_contexts_are_attributes_of_the_query(self, read, attributes, context):
+        log = Log([query("q1", ["a"], query_attributes=attributes)], [event("q1", document="a")], three("a"))
+        (found,), history = read(log, context=["mobile", "night"])
+        assert (found.context, history.counts.with_context) == (context, int(bool(context)))
+        assert read(log)[0][0].context == {}
+
     def test_whatever_the_order_of_the_files(self, read):
         log = generated(50)
         found, history = read(log)

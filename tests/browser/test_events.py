@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from doctest import DocTestParser
 from http.server import ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
+from string import Template
 from threading import Thread
 from typing import Any
 from urllib.request import urlopen
@@ -17,9 +20,11 @@ from tests.waiting import until
 
 from duelrank.service import Service
 from duelrank.service.http import make_key
+from duelrank.service.http.schema import Document, PageRequest, RankRequest
 from duelrank.service.log import FEEDBACK, StoredFeedback, unpack
 
 ROOT = Path(__file__).parents[2]
+TUTORIAL = (ROOT / "docs" / "tutorials" / "shop-from-nothing.md").read_text()
 PAGE = (ROOT / "docs" / "how-to" / "browser-events.md").read_text()
 HTML = re.findall(r"```html\n(.*?)```", PAGE, re.DOTALL)
 (PYTHON,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -38,9 +43,15 @@ class Site:
         page = HTML[0].replace('data-url="/events">', f'data-url="/events" {options}>')
         names: dict[str, Any] = {"url": served.url, "key": key, "PAGE": TALL(page), "ITEM": HTML[1]}
         exec(compile(PYTHON, "browser-events.md", "exec"), names)
-        shop, self.counts = names["Shop"], []
+        shop, self.counts, self.beacons = names["Shop"], list[Any](), list[Any]()
 
         class Recording(shop):
+            def do_POST(inner) -> None:
+                body = inner.rfile.read(int(inner.headers["Content-Length"]))
+                self.beacons.append(msgspec.json.decode(body))
+                inner.rfile = BytesIO(body)
+                super().do_POST()
+
             def answer(inner, body: bytes, kind: str) -> None:
                 self.counts += [msgspec.json.decode(body)] if kind == "application/json" else []
                 super().answer(body, kind)
@@ -119,6 +130,38 @@ def test_how_far_a_list_was_seen_is_sent_when_the_page_is_left(shop, tab):
     until(lambda: site.total("accepted") == 1)
     (event,) = stored(served)
     assert (event.clicks, event.examined) == ([], 4)
+
+
+def test_the_second_page_of_the_tutorial(shop, tab):
+    """A click on its third product, and leaving: the browser sends what the tutorial sends for it, and the ranker learns."""
+    served, site = shop()
+    documents = [Document(f"d{row}", [float(row % 7), row / 3.0, float(row % 2)]) for row in range(20)]
+    request = RankRequest(documents, length=12, page=6, fixed={"ad": 1})
+    shown = served.do(served.service.rank("shop", request))
+    second = served.do(served.service.page("shop", PageRequest(shown.impression_id, 7, 6)))
+    ((start, item, *end),) = [block.splitlines() for block in re.findall(r"```html\n(.*?)```", TUTORIAL, re.DOTALL)]
+    items = [item.replace('"7"', f'"{each.position}"').replace("$id", each.id) for each in second.ranking]
+    page = "\n".join([Template(start).substitute(impression_id=shown.impression_id), *items, *end])
+
+    visitor = tab("about:blank")
+    visitor.route("**/search", lambda route: route.fulfill(body=f"<!doctype html>{page}", content_type="text/html"))
+    visitor.goto(f"{site.url}search")
+    visitor.locator("li a").nth(2).click()
+    until(lambda: served.service.ranker("shop").learned == 1)
+
+    named: dict[str, Any] = {"shown": shown, "second": second}
+    for example in DocTestParser().get_examples(TUTORIAL):
+        if example.source.startswith(("click =", "left =")):
+            exec(example.source, named)
+    sent = [
+        {name: value for name, value in each.items() if name != "timestamp"}
+        for beacon in site.beacons
+        for each in beacon
+    ]
+    assert sent[0] == named["click"]
+    assert named["left"] in sent
+    places = [place for each in stored(served) for place in each.clicks]
+    assert set(places) == {7}  # of the free documents: above the ninth position are seven others, and the advertisement
 
 
 def test_the_script_is_small_and_needs_no_key(shop):

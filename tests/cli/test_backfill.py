@@ -174,9 +174,18 @@ class TestStore:
     def test_a_table_for_a_ranker_with_contexts_and_missing_values(self, cli_json, tmp_path, log):
         spec = RankerSpec("shop", "pdgd", NAMES, context={"mobile": ("price",)}, missing=("price",))
         store = made(tmp_path / "mobile.db", spec)
-        rows = [row | {"mobile": number % 2, "price": ""} for number, row in enumerate(rows_of(log))]
+        rows = [row | {"mobile": int(row["list"][1:]) % 2, "price": ""} for row in rows_of(log)]
         found = cli_json("backfill", store, "shop", "--log", write(tmp_path / "clicks.csv", rows))
         assert (found["taken"], found["refused"], found["missing_features"]) == (LISTS, 0, {})
+        assert found["with_context"] == LISTS
+
+    def test_a_log_without_the_contexts_of_the_ranker(self, cli, tmp_path, log):
+        store = made(tmp_path / "mobile.db", RankerSpec("shop", "pdgd", NAMES, context={"mobile": ("price",)}))
+        table = "--log", write(tmp_path / "clicks.csv", list(rows_of(log)))
+        ubi = [word for option, path in log.write(tmp_path).items() for word in (f"--{option}", path)]
+        for files, where in ((table, "in a column"), (ubi, "in query_attributes")):
+            result = cli("backfill", "shop", "--store", store, *files, "--dry-run")
+            assert f"no list has a value of mobile {where}" in " ".join(result.stderr.split())
 
     @pytest.mark.parametrize(
         ("table", "reason"),

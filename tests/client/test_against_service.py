@@ -351,10 +351,10 @@ def test_the_representation_of_a_ranker_changes(client):
 def test_a_ranker_is_taught_with_a_log_and_told_what_actions_weigh(client):
     made = client.create_ranker("shop", "mgd", ["bm25", "price"], actions={"click": 1, "purchase": 5})
     assert made.actions == {"click": 1.0, "purchase": 5.0}
-    shown = [Document(id, features) for id, features in DOCUMENTS.items()]
+    shown, week = [Document(id, features) for id, features in DOCUMENTS.items()], 7 * 86400.0
     lists = [LoggedImpression(f"log-{number}", shown, actions={"purchase": [shown[2].id]}) for number in range(5)]
-    assert client.backfill("shop", lists[0]) == BackfillCounts(accepted=1)
-    assert client.backfill("shop", lists) == BackfillCounts(accepted=4, duplicate=1)
+    assert client.backfill("shop", lists[0]) == BackfillCounts(accepted=1, known_for=week)
+    assert client.backfill("shop", lists) == BackfillCounts(accepted=4, duplicate=1, known_for=week)
     until(lambda: client.ranker("shop").backfilled == 5)
     assert client.change_ranker("shop", actions={"click": 2}).actions == {"click": 2.0}
     answer = client.rank("shop", DOCUMENTS)

@@ -17,7 +17,7 @@ from duelrank.core.errors import InvalidRecipe, InvalidValue, MissingData
 from duelrank.core.grammar import listed
 from duelrank.core.registry import canonical, spell
 from duelrank.core.types import Labels
-from duelrank.datasets import Bumpy, Dataset, Drifting, Imported, LongTail, Synthetic, add, synthetic
+from duelrank.datasets import Bumpy, Dataset, Drifting, Imported, Incomplete, LongTail, Synthetic, add, synthetic
 from duelrank.experiments import Grid, Store, run_all
 from duelrank.experiments.pipeline import collect, plan
 from duelrank.experiments.suite import load_suite
@@ -344,3 +344,41 @@ class TestDrifting:
         for name in ("sudden-drift", "slow-drift"):
             assert spell(parse(name)) == name
         assert parse("sudden-drift").start == RunSpec("mgd", "sudden-drift", "perfect").impressions // 2
+
+
+class TestIncomplete:
+    """Data sets with missing values."""
+
+    def test_values_are_missing_in_all_splits_and_always_the_same(self):
+        base = Synthetic(n_queries=20, n_features=4)
+        fold, again = (Incomplete(base, share=0.3).fold(1) for _ in range(2))
+        for split, other, whole in zip(
+            (fold.train, fold.validation, fold.test),
+            (again.train, again.validation, again.test),
+            (base.fold(1).train, base.fold(1).validation, base.fold(1).test),
+            strict=True,
+        ):
+            gone = np.isnan(split.features)
+            assert 0.25 < gone.mean() < 0.35
+            np.testing.assert_array_equal(split.features[~gone], whole.features[~gone])
+            np.testing.assert_array_equal(split.features, other.features)
+            assert split.query(0).missing
+        assert not np.isnan(Incomplete(base, share=0.0).fold(1).train.features).any()
+
+    def test_later_folds_lack_the_same_values(self):
+        fold = Incomplete(parse("sudden-drift", Dataset)).fold(1)
+        for _, later in fold.later:
+            np.testing.assert_array_equal(later.train.features, fold.train.features)
+
+    def test_runs(self):
+        runs = {
+            "dataset": Incomplete(Synthetic(n_queries=40, n_features=5), 0.2),
+            "user": "perfect",
+            "impressions": 300,
+        }
+        found = simulate("missing >> query-scaled >> mgd-dsp", **runs)
+        assert found.offline[-1] > found.offline[0]
+        with pytest.raises(InvalidRecipe, match="begin it with missing"):
+            simulate("query-scaled >> mgd-dsp", **runs)
+        with pytest.raises(InvalidValue, match="need all values"):
+            simulate("missing >> query-scaled >> mgd-dsp", **runs, log="Logged(lists=10)")

@@ -38,7 +38,7 @@ def test_after_scaling_a_neutral_document_is_as_good_as_the_average_of_the_other
 def test_numbers_and_features_that_are_never_missing():
     found = Missing((7.0, "neutral", "never")).apply(np.array([[NAN, NAN, 1.0], [1.0, 4.0, 2.0]]), {})
     np.testing.assert_array_equal(found, [[7.0, 4.0, 1.0], [1.0, 4.0, 2.0]])
-    assert Missing((7.0, "neutral", "never")).lacking(("a", "b", "c")) == ["a", "b"]
+    assert Missing((7.0, "neutral", "never")).lacking(("a", "b", "c")) == {"a": 7.0, "b": "neutral"}
     with pytest.raises(ShapeMismatch, match="1 missing feature do not fit 2"):
         Learner(Missing((1.0,)) >> parse("mgd"), n_features=2)
     for wrong in (("nothing",), (NAN,), (True,)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+import numpy as np
 import pytest
 
 from duelrank.core.errors import Conflict, InvalidValue, ShapeMismatch
@@ -21,6 +22,7 @@ from duelrank.service.http.schema import (
     ShowRequest,
 )
 
+NAN = float("nan")
 SPEC = {"name": "shop", "algorithm": "wmgd-dsp", "features": ("bm25", "price"), "representation": "query-scaled"}
 
 
@@ -143,6 +145,20 @@ def test_names():
     assert shop.query("q", [[1.0, 2.0, 3.0]], {"mobile": 2.0}).features.tolist() == [[1.0, 4.0, 2.0, 3.0, 6.0]]
     with pytest.raises(ShapeMismatch, match="bm25, price, stock"):
         shop.query("q", [[1.0, 2.0]], {})
+    with pytest.raises(InvalidValue, match=r"has no \*, got 'a\*b'"):
+        Interactions(("b*c", "c"), {"a": ["b*c"], "a*b": ["c"]})
+
+
+def test_missing_values_of_products_are_those_of_the_service():
+    """A number counts before it is multiplied; a product with a neutral value is neutral."""
+    given = [[1.0, NAN, NAN], [2.0, 4.0, 7.0]]
+    shop = Interactions(("bm25", "price", "age"), {"mobile": ("price", "age")}, {"price": 10.0, "age": "neutral"})
+    query = shop.query("q", given, {"mobile": 2.0})
+    np.testing.assert_array_equal(query.features, [[1.0, 10.0, NAN, 20.0, NAN], [2.0, 4.0, 7.0, 8.0, 14.0]])
+    with pytest.raises(InvalidValue, match="'bm25' may not be missing"):
+        shop.query("q", [[NAN, 1.0, 1.0]], {})
+    with pytest.raises(InvalidValue, match="did you mean price"):
+        Interactions(("bm25", "price"), {}, {"prise": 1.0})
 
 
 def test_rankers_of_an_experiment_know_the_context(storage, kit):

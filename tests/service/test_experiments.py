@@ -105,6 +105,36 @@ class TestCounting:
 
         asyncio.run(main())
 
+    def test_fixed_positions_are_in_no_system_and_clicks_on_them_count_for_nobody(self, kit, storage):
+        async def main() -> None:
+            async with kit.running(storage) as service:
+                await service.create_experiment(spec())
+                fixed = {"ad": 1, "d4": 3, "far": 9}
+                for number in range(20):
+                    answer = await service.show("spring", request(number, fixed=fixed))
+                    assert (answer.documents[0], answer.documents[2], len(answer.documents)) == ("ad", "d4", 3)
+                    assert await service.show("spring", request(number, fixed=fixed)) == answer
+                    counts = await service.experiment_feedback("spring", [click(number, "ad", "d4")])
+                    assert (counts.accepted, counts.invalid) == (1, [])
+                    plain = {name: [each for each in ids if each != "d4"] for name, ids in LISTS.items()}
+                    made, documents = service._rankers.experiment("spring").created.merge(
+                        f"i{number}", list(plain.values()), 1
+                    )
+                    assert answer.documents[1] == documents[made.ranking[0]]
+                await settled(kit, service)
+                info = service.experiment("spring")
+                assert (info.counted, info.clicked, {each.wins for each in info.pairs}) == (20, 0, {0})
+                for wrong, message in (
+                    ({"ad": 0}, "whole number"),
+                    ({"": 1}, "must not be empty"),
+                    ({"ad": 1, "other": 2, "more": 3}, "leave no position"),
+                ):
+                    with pytest.raises(InvalidValue, match=message):
+                        await service.show("spring", request(99, fixed=wrong))
+
+        asyncio.run(main())
+        assert replay(storage, "spring").difference is None
+
     def test_lists_count_in_the_order_of_showing(self, kit, storage):
         async def main() -> None:
             async with kit.running(storage) as service:

@@ -7,6 +7,7 @@ from collections import Counter
 from random import Random
 
 import pytest
+from tests.test_placing import LISTS, check, drawn
 
 from duelrank.core.errors import Conflict, InvalidValue
 from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankerSpec, RankRequest
@@ -52,6 +53,43 @@ def test_places_hold_in_lists_of_every_kind(storage, kit, mode):
     asyncio.run(main())
 
 
+def made(service, name, asked):
+    """Return the list that a ranker makes, without the store."""
+    ranker, id = service._rankers[name], asked.impression_id
+    return service._make_impression(service._reader(ranker), ranker.version, {}, id, asked, None)[2]
+
+
+def test_a_list_of_any_kind_is_that_of_the_free_documents_with_the_placed_ones_between(storage, kit):
+    """The property search of `tests/test_placing.py`, with the lists that a ranker makes."""
+
+    async def main():
+        async with kit.running(storage) as service:
+            start, guard = {"weights": {"bm25": 0.2, "price": -0.1}}, GuardSpec(share=0.3, promote=(0.5, 1.0))
+            for name, rest in {
+                "guarded": {"guard": guard, "imitate": 0},
+                "plain": {"exploration": 0.5},
+                "shadow": {"mode": "shadow"},
+            }.items():
+                await service.create(
+                    RankerSpec(**SPEC | {"name": name, "representation": "raw", "start": start} | rest)
+                )
+            draws, kinds = Random(1), Counter()
+            for number in range(LISTS):
+                name, (ids, length, fixed, below) = ("guarded", "guarded", "plain", "shadow")[number % 4], drawn(draws)
+                documents = [Document(id, [draws.uniform(0, 20), draws.uniform(5, 90)]) for id in ids]
+                asked = RankRequest(documents, f"i{number}", length, fixed=fixed, below_top=below)
+                body = made(service, name, asked)
+                free = [each for each in documents if each.id not in fixed and each.id not in below]
+                check(body.shown, [each.id for each in free], ids, length, fixed, below)
+                if body.ids:
+                    alone = made(service, name, RankRequest(free, f"i{number}", len(body.ids)))
+                    assert (alone.ids, alone.order, alone.kind) == (body.ids, body.order, body.kind)
+                kinds[body.kind] += 1
+            assert set(kinds) == {"explored", "greedy", "guard", "baseline", "shadow"}
+
+    asyncio.run(main())
+
+
 def test_weights_are_those_of_a_ranker_that_never_saw_the_placed_documents(storage, kit):
     """Everybody clicks the sponsored document, which is bad: to the bit, the weights are those without it."""
 
@@ -63,7 +101,7 @@ def test_weights_are_those_of_a_ranker_that_never_saw_the_placed_documents(stora
             for number in range(60):
                 documents = offers(draws)
                 free = [each for each in documents if each.id not in ("d2", "d9")]
-                asked = RankRequest(documents, f"i{number}", fixed={"d2": 1, "ad": 2}, below_top={"d9": 4}, length=12)
+                asked = RankRequest(documents, f"i{number}", fixed={"d2": 1, "ad": 8}, below_top={"d9": 4}, length=12)
                 shown = (await service.rank("shop", asked)).ids
                 ordered = [id for id in shown if id not in ("d2", "d9", "ad")]
                 plain = await service.rank("plain", RankRequest(free, f"i{number}", length=len(ordered)))
@@ -89,16 +127,16 @@ def test_positions_of_feedback(storage, kit):
             asked = RankRequest(offers(Random(1), 6), "i0", fixed={"ad": 3, "d1": 5})
             shown = (await service.rank("shop", asked)).ids
             machine = service._rankers["shop"].machine
-            for event, clicks, seen, examined in (
-                (FeedbackEvent("i0", ["ad"]), [], 2, None),
-                (FeedbackEvent("i0", [shown[3], "d1"]), [2], 3, None),
-                (FeedbackEvent("i0", examined=4), [2], 3, 3),
+            for event, clicks, examined in (
+                (FeedbackEvent("i0", ["ad"]), [], None),
+                (FeedbackEvent("i0", [shown[3], "d1"]), [2], None),
+                (FeedbackEvent("i0", examined=4), [2], 3),
             ):
                 counts = await service.feedback("shop", [event])
                 assert (counts.accepted, counts.warnings) == (1, [])
                 await kit.until(lambda: kit.has_read_all(service))
                 found = machine.open["i0"]
-                assert (found.clicks, found.seen, found.examined) == (clicks, seen, examined)
+                assert (found.clicks, found.examined) == (clicks, examined)
             counts = await service.feedback("shop", [FeedbackEvent("i0", ["nowhere"])])
             assert "not shown" in counts.invalid[0].reason
             explained = await service.rank("shop", RankRequest(asked.documents, "i0", fixed=asked.fixed, explain=True))

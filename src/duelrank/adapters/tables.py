@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -22,13 +22,15 @@ import msgspec
 from duelrank.adapters.ubi import (
     LONGEST_LINE,
     LONGEST_LIST,
+    LOOKING,
     REPORT_EVERY,
     STDIN,
     Bar,
+    ClickLog,
     FeatureReader,
-    LogCounts,
     Place,
     RecordErrors,
+    UserAction,
     check_files,
     file_name,
     id_text,
@@ -40,13 +42,15 @@ from duelrank.adapters.ubi import (
 )
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingExtra, UnknownName
 from duelrank.core.progress import ProgressCallback
-from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precision
+from duelrank.service.http.schema import LoggedImpression
 
 #: The meanings that a column may have; further ones are the names of features, of actions with a weight, and of contexts.
 ROLES = ("list", "query", "document", "position", "clicked", "action", "seen", "user", "time")
 
 # The position of each document of a table without positions: their order is that of the rows.
 BY_ROW = -1
+# The action of a document that was in view.
+LOOKED = "impression"
 # Rows that are read from Parquet at a time.
 BATCH = 4096
 PARQUET = b"PAR1"
@@ -57,10 +61,10 @@ YES, NO = frozenset({"true", "t", "yes", "y"}), frozenset({"false", "f", "no", "
 
 TABLES = """
     CREATE TABLE rows (list, time, file INTEGER, number INTEGER, unit TEXT, document TEXT, position INTEGER, query TEXT,
-        actions TEXT, seen INTEGER, features BLOB, context TEXT, user TEXT);
+        user TEXT, actions TEXT, context TEXT, features BLOB);
     CREATE TABLE times (id TEXT PRIMARY KEY, count INTEGER) WITHOUT ROWID;
 """
-ADD = "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ADD = "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INDEX = "CREATE INDEX list ON rows (list)"
 LISTS = "SELECT list FROM rows GROUP BY list ORDER BY min(time), min(rowid)"
 ROWS = "SELECT * FROM rows WHERE list = ? ORDER BY position IS NULL, position, rowid"
@@ -72,21 +76,23 @@ Cells: TypeAlias = Mapping[str, Any]
 
 
 class _Row(NamedTuple):
-    """A row as it is sorted: the id of its list, or a number if the table has none, and what is said of one document."""
+    """A row as it is sorted: the id of its list, or a number if the table has none, and what is said of one document.
+
+    ``actions`` and ``context`` are JSON. A row that could not be read has no document.
+    """
 
     list: str | int
     time: str | float | None
     file: int
     number: int
     unit: str
-    document: str | None  # None if the row could not be read
-    position: int | None  # None if the document was not shown
-    query: str | None
-    actions: str
-    seen: bool
-    features: bytes
-    context: str
-    user: str | None
+    document: str | None = None
+    position: int | None = None  # None if the document was not shown
+    query: str | None = None
+    user: str | None = None
+    actions: str = ""
+    context: str = ""
+    features: bytes = b""
 
 
 def parse_columns(given: Iterable[str]) -> dict[str, str]:
@@ -110,7 +116,7 @@ def parse_columns(given: Iterable[str]) -> dict[str, str]:
 
 
 @dataclass
-class TableLog:
+class TableLog(ClickLog):
     r"""A log of past searches in tables, read as a stream: memory holds one list at a time, a temporary database holds the rest.
 
     A row is a document of a list. Rows with the same ``list`` are one list. Without such a column, rows with the same ``query``,
@@ -126,29 +132,11 @@ class TableLog:
     columns
         Column of each meaning that has another name in the table. Meanings are `ROLES`, and the names of features, of actions with
         a weight, and of contexts. An empty name means that there is no such column; the feature then counts as missing.
-    actions
-        Names of the actions that have a weight.
-    length
-        Number of documents of each list that were on the page; by default all with a position.
-    ignore
-        Names of actions to ignore.
-    max_errors
-        Maximum number of unreadable rows; the lists of these rows are left out.
-    precision
-        Precision in which the ranker stores features.
-    with_queries
-        Whether lists have the text of their query, for a ranker that remembers queries.
-    lacking
-        Names of features whose values may be missing; an empty cell of another feature counts as 0.
-    context
-        Names of the ranker's contexts; those without a column are left out.
-    keep_untouched
-        Whether lists without an action that has a weight are read, too.
 
     Attributes
     ----------
-    counts, errors, reader
-        As of `UbiLog`, complete when all lists have been read.
+    reader
+        The reader of the features.
     user
         User of the list that was yielded last, None if that is not known.
 
@@ -169,20 +157,10 @@ class TableLog:
     files: Sequence[str]
     names: Sequence[str]
     columns: Mapping[str, str] = field(default_factory=dict)
-    actions: Collection[str] = ("click",)
-    length: int | None = None
-    ignore: Collection[str] = ()
-    max_errors: int = 100
-    precision: Precision = "float64"
-    with_queries: bool = False
-    lacking: Collection[str] = ()
-    context: Collection[str] = ()
-    keep_untouched: bool = False
-    counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_files(self.files)
-        self.errors = RecordErrors(self.max_errors)
         self.reader = FeatureReader(self.names, self.precision, self.lacking)
         self.user: str | None = None
         #: Meanings of the ranker's names: a feature that is called like a role, such as time, is ranker.time.
@@ -267,115 +245,74 @@ class TableLog:
             return self._read(found, _time(cells), file, place, cells)
         except DataFormatError as error:
             self.errors.add(place, error)
-        return (
-            None if found is None else _Row(found, None, file, *place[1:], None, None, None, "", False, b"", "", None)
-        )
+        return None if found is None else _Row(found, None, file, *place[1:])
 
     def _read(self, list_id: str | int, time: str | float | None, file: int, place: Place, cells: Cells) -> _Row:
         document = _text(cells, "document")
         if document is None:
             raise DataFormatError("document is empty")
         actions = [name for name in self.actions if name != "click" and _flag(cells, self._own[name])]
-        actions += ["click"] * _flag(cells, "clicked")
+        actions += ["click"] * _flag(cells, "clicked") + [LOOKED] * _flag(cells, "seen")
         actions += filter(None, [_text(cells, "action")])
-        seen = _flag(cells, "seen")
-        self.counts.events += len(actions) + seen
-        self.counts.matched += len(actions) + seen
+        self.counts.events += len(actions)
+        self.counts.matched += len(actions)
         features = self.reader.packed({name: _number(cells, self._own[name]) for name in self.names})
         context = {name: value for name in self.context if (value := _number(cells, self._own[name])) is not None}
-        written = [msgspec.json.encode(each).decode() if each else "" for each in (actions, context)]
         position, query, user = _position(cells), _text(cells, "query"), _text(cells, "user")
-        about = (list_id, time, file, *place[1:], document, position, query)
-        return _Row(*about, written[0], seen, features, written[1], user)
+        done, situation = (msgspec.json.encode(each).decode() for each in (actions, context))
+        about = (list_id, time, file, place.number, place.unit, document, position)
+        return _Row(*about, query, user, done, situation, features)
 
     # Lists
 
     def _joined(self, rows: list[_Row], database: Connection) -> LoggedImpression | None:
         """Return a list, or None if nothing can be learned from it."""
-        counts = self.counts
-        counts.lists += 1
-        documents, lacking = self._by_document(rows)
+        self.counts.lists += 1
+        documents, faults = self._by_document(rows)
         page = [row for row in documents.values() if row.position is not None][: self.length]
-        shown = {row.document: place for place, row in enumerate(page, 1)}
-        lacking = max(lacking, _gap(page))  # an unreadable row is a gap, too
-        actions, examined = self._by_action(rows, shown)
-        if lacking:
-            counts.incomplete += 1
-            counts.documents_without_features += lacking
-        elif not shown:
-            counts.empty += 1
-        else:
-            untouched = actions.keys().isdisjoint(self.actions)
-            counts.untouched += untouched
-            if untouched and not self.keep_untouched:
-                return None
-            counts.complete += 1
-            self.user = rows[0].user
-            counts.only_clicks += set().union(*actions.values()).issuperset(shown)
-            return self._list(rows, documents, shown, actions, examined, database)
-        return None
+        if self._lacks(max(faults, _gap(page))):  # an unreadable row is a gap, too
+            return None
+        shown = [row.document for row in page if row.document is not None]
+        done = self._by_action((each for row in rows for each in _events(row)), shown)
+        if done is None:
+            return None
+        first = frozenset(shown)
+        self.user, ids = rows[0].user, sorted(documents, key=lambda id: id not in first)
+        features, context = {id: row.features for id, row in documents.items()}, msgspec.json.decode(rows[0].context)
+        found, query = rows[0].list, rows[0].query
+        logged = self._list(str(found), ids, features, len(shown), *done, query, context)
+        if isinstance(found, str):
+            return logged
+        content = msgspec.structs.replace(logged, impression_id="")
+        return msgspec.structs.replace(logged, impression_id=_content_id((query, content), database))
 
     def _by_document(self, rows: list[_Row]) -> tuple[dict[str, _Row], int]:
-        """Return the documents of a list with their first rows, and the number of rows that contradict these or are unreadable."""
+        """Return the documents of a list with their first rows, and the number of rows that contradict others or are unreadable."""
         documents: dict[str, _Row] = {}
         places: dict[int | None, str] = {}
-        faults = 0
-        for row in rows:
-            if row.document is None:
-                faults += 1
-                continue
+        known = [row for row in rows if row.document is not None]
+        faults = len(rows) - len(known)
+        for row in known:
+            assert row.document is not None
             first = documents.setdefault(row.document, row)
             free = row.position is None or row.position == BY_ROW
             other = row.document if free else places.setdefault(row.position, row.document)
+            reason = ""
             if (first.position, other) != (row.position, row.document):
-                what = f"at position {first.position}" if other == row.document else f"and {other!r}"
-                reason = f"document {row.document!r} is at position {row.position} {what} of the same list"
-                self.errors.add(Place(self.files[row.file], row.number, row.unit), reason.replace("None", "(empty)"))
+                one, two = ("(empty)" if each.position is None else each.position for each in (row, first))
+                what = f"at position {two}" if other == row.document else f"and {other!r}"
+                reason = f"document {row.document!r} is at position {one} {what} of the same list"
+            elif (row.query, row.context) != (known[0].query, known[0].context):
+                reason = "query and context must be the same in all rows of a list"
+            if reason:
+                self.errors.add(Place(self.files[row.file], row.number, row.unit), reason)
                 faults += 1
         return documents, faults
 
-    def _by_action(self, rows: list[_Row], shown: Mapping[str | None, int]) -> tuple[dict[str, list[str]], int | None]:
-        """Return the documents of a list by action, and the viewing depth."""
-        actions: dict[str, dict[str, None]] = {}
-        for row in rows:
-            for name in msgspec.json.decode(row.actions) if row.actions else ():
-                if row.document not in shown:
-                    self.counts.elsewhere += 1
-                elif name not in self.ignore and row.document is not None:
-                    actions.setdefault(name, {})[row.document] = None
-        examined = max((shown.get(row.document, 0) for row in rows if row.seen), default=0) or None
-        self.counts.looked += examined is not None
-        self.counts.to_the_end += examined == len(shown)
-        return {name: list(documents) for name, documents in actions.items()}, examined
 
-    def _list(
-        self,
-        rows: list[_Row],
-        documents: Mapping[str, _Row],
-        shown: Collection[str | None],
-        actions: dict[str, list[str]],
-        examined: int | None,
-        database: Connection,
-    ) -> LoggedImpression:
-        ids = sorted(documents, key=lambda id: id not in shown)
-        table = DocumentTable(ids, b"".join(documents[id].features for id in ids), self.precision)
-        n_shown = len(shown) if len(shown) < len(ids) else None
-        query, found = rows[0].query, rows[0].list
-        logged = LoggedImpression(
-            found if isinstance(found, str) else "",
-            table,
-            actions.pop("click", []),
-            actions,
-            examined,
-            n_shown,
-            query if self.with_queries else None,
-            context=msgspec.json.decode(rows[0].context) if rows[0].context else {},
-        )
-        return (
-            logged
-            if logged.impression_id
-            else msgspec.structs.replace(logged, impression_id=_content_id((query, logged), database))
-        )
+def _events(row: _Row) -> Iterator[UserAction]:
+    for name in msgspec.json.decode(row.actions) if row.actions else ():
+        yield UserAction(name, row.document, None, name in LOOKING)
 
 
 def _gap(page: Sequence[_Row]) -> int:
@@ -398,7 +335,7 @@ def _digest(content: object) -> str:
 
 
 class _Groups:
-    """Tells to which list a row belongs."""
+    """Assigns rows to lists."""
 
     def __init__(self) -> None:
         self._number = 0

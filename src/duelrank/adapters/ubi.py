@@ -16,7 +16,7 @@ import struct
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -170,16 +170,23 @@ class UbiQuery(msgspec.Struct, frozen=True):
     """A query of User Behavior Insights 1.3.0: ``query_response_hit_ids`` are the ids of the shown documents, in order.
 
     ``user_query`` is what the user has typed; some systems log other things there, which are no reason to refuse the list.
+    ``query_attributes`` are named values of your own.
     """
 
     query_id: Id
     query_response_hit_ids: list[Id] | None = None
     user_query: Any = None
+    query_attributes: Any = None
 
     @property
     def text(self) -> str | None:
         """What the user has typed, None if that is not known."""
         return self.user_query if isinstance(self.user_query, str) else None
+
+    def context(self, names: Iterable[str]) -> dict[str, float]:
+        """Return the attributes of these names that are numbers, true or false."""
+        given = self.query_attributes if isinstance(self.query_attributes, dict) else {}
+        return {name: float(given[name]) for name in names if isinstance(given.get(name), (int, float))}
 
 
 @dataclass
@@ -210,6 +217,8 @@ class LogCounts:
         Number of lists with a known viewing depth, and of those that were viewed to the last document.
     only_clicks
         Number of lists to learn from with an action on every document that was shown.
+    with_context
+        Number of lists to learn from with a value of a context.
     """
 
     lists: int = 0
@@ -224,18 +233,15 @@ class LogCounts:
     looked: int = 0
     to_the_end: int = 0
     only_clicks: int = 0
+    with_context: int = 0
 
 
-@dataclass
-class UbiLog:
-    """A log of past searches, read as a stream: memory holds one list at a time, a temporary database holds the rest.
+@dataclass(kw_only=True)
+class ClickLog:
+    """What readers of logs have in common: what they read, and how a list is made of documents and events.
 
     Parameters
     ----------
-    queries, events, features
-        Paths of files; ``-`` is stdin. Records of another kind, such as events between the queries, are skipped.
-    names
-        Names of the ranker's features.
     actions
         Names of the actions that have a weight.
     length
@@ -250,14 +256,17 @@ class UbiLog:
         Whether lists have the text of their query, for a ranker that remembers queries.
     lacking
         Names of features whose values may be missing; another feature without a value is 0.
+    context
+        Names of the ranker's contexts; those that the log does not have are left out.
     keep_untouched
         Whether lists without an action that has a weight are read, too.
+
+    Attributes
+    ----------
+    counts, errors
+        Statistics, and what could not be read; complete when all lists have been read.
     """
 
-    queries: Sequence[str]
-    events: Sequence[str]
-    features: Sequence[str]
-    names: Sequence[str]
     actions: Collection[str] = ("click",)
     length: int | None = None
     ignore: Collection[str] = ()
@@ -265,12 +274,93 @@ class UbiLog:
     precision: Precision = "float64"
     with_queries: bool = False
     lacking: Collection[str] = ()
+    context: Collection[str] = ()
     keep_untouched: bool = False
     counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
-        check_files(self.queries, self.events, self.features)
         self.errors = RecordErrors(self.max_errors)
+
+    def _by_action(
+        self, events: Iterable[UserAction], shown: Sequence[str]
+    ) -> tuple[dict[str, list[str]], int | None] | None:
+        """Return the documents of a list by action, and the viewing depth; None if nothing can be learned from the list."""
+        places = {document: place for place, document in enumerate(shown, 1)}
+        found: dict[str, dict[str, None]] = {}
+        depths, counts = [], self.counts
+        for event in events:
+            if event.name in self.ignore:
+                continue
+            if event.looking:
+                depths += [places.get(event.document or "", min(event.depth or 0, len(shown)))]
+            elif event.document in places:
+                found.setdefault(event.name, {})[event.document] = None
+            else:
+                counts.elsewhere += 1
+        examined = max(depths, default=0) or None
+        counts.looked += examined is not None
+        counts.to_the_end += examined == len(shown)
+        untouched = found.keys().isdisjoint(self.actions)
+        counts.empty += not shown
+        counts.untouched += bool(shown) and untouched
+        if not shown or (untouched and not self.keep_untouched):
+            return None
+        return {name: list(documents) for name, documents in found.items()}, examined
+
+    def _lacks(self, n_documents: int) -> bool:
+        """Whether some shown documents of a list, this many, are not in the log; count them."""
+        self.counts.incomplete += n_documents > 0
+        self.counts.documents_without_features += n_documents
+        return n_documents > 0
+
+    def _list(
+        self,
+        id: str,
+        ids: Sequence[str],
+        features: Mapping[str, bytes],
+        n_shown: int,
+        actions: dict[str, list[str]],
+        examined: int | None,
+        query: str | None,
+        context: dict[str, float],
+    ) -> LoggedImpression:
+        """Return a list of documents with their features, the shown ones first."""
+        counts = self.counts
+        counts.complete += 1
+        counts.only_clicks += set().union(*actions.values()).issuperset(ids[:n_shown])
+        counts.with_context += bool(context)
+        table = DocumentTable(list(ids), b"".join(features[each] for each in ids), self.precision)
+        shown, text = None if n_shown == len(ids) else n_shown, query if self.with_queries else None
+        return LoggedImpression(id, table, actions.pop("click", []), actions, examined, shown, text, context=context)
+
+
+@dataclass
+class UbiLog(ClickLog):
+    """A log of past searches, read as a stream: memory holds one list at a time, a temporary database holds the rest.
+
+    Contexts are ``query_attributes``.
+
+    Parameters
+    ----------
+    queries, events, features
+        Paths of files; ``-`` is stdin. Records of another kind, such as events between the queries, are skipped.
+    names
+        Names of the ranker's features.
+
+    Attributes
+    ----------
+    reader
+        The reader of the features.
+    """
+
+    queries: Sequence[str]
+    events: Sequence[str]
+    features: Sequence[str]
+    names: Sequence[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_files(self.queries, self.events, self.features)
         self.reader = FeatureReader(self.names, self.precision, self.lacking)
 
     def lists(self, bar: Bar | None = None) -> Iterator[LoggedImpression]:
@@ -329,46 +419,19 @@ class UbiLog:
     def _joined(self, query: UbiQuery, found: Workspace) -> LoggedImpression | None:
         """Return a list with its features and actions, or None if nothing can be learned from it."""
         id, hits = id_text(query.query_id), [id_text(id) for id in query.query_response_hit_ids or ()]
-        counts, events = self.counts, found.actions(id)
-        counts.lists += 1
-        counts.matched += len(events)
+        events = found.actions(id)
+        self.counts.lists += 1
+        self.counts.matched += len(events)
         hits = hits or _in_view(events)
         shown = hits[: self.length]
-        actions, examined = self._by_action([event for event in events if event.name not in self.ignore], shown)
-        untouched = actions.keys().isdisjoint(self.actions)
-        counts.empty += not shown
-        counts.untouched += bool(shown) and untouched
-        if not shown or (untouched and not self.keep_untouched):
+        done = self._by_action(events, shown)
+        if done is None:
             return None
         features = found.features(id)
-        if lacking := sum(document not in features for document in shown):
-            counts.incomplete += 1
-            counts.documents_without_features += lacking
+        if self._lacks(sum(document not in features for document in shown)):
             return None
-        counts.complete += 1
-        counts.only_clicks += set().union(*actions.values()).issuperset(shown)
         ids = [*shown, *(each for each in hits[len(shown) :] if each in features)]
-        table = DocumentTable(ids, b"".join(features[each] for each in ids), self.precision)
-        clicks, others = actions.pop("click", []), actions
-        n_shown = len(shown) if len(shown) < len(ids) else None
-        return LoggedImpression(id, table, clicks, others, examined, n_shown, query.text if self.with_queries else None)
-
-    def _by_action(self, events: list[UserAction], shown: list[str]) -> tuple[dict[str, list[str]], int | None]:
-        """Return the documents of a list by action, and the viewing depth."""
-        places = {document: place for place, document in enumerate(shown, 1)}
-        actions: dict[str, dict[str, None]] = {}
-        depths = []
-        for event in events:
-            if event.looking:
-                depths += [places.get(event.document or "", min(event.depth or 0, len(shown)))]
-            elif event.document in places:
-                actions.setdefault(event.name, {})[event.document] = None
-            else:
-                self.counts.elsewhere += 1
-        examined = max(depths, default=0) or None
-        self.counts.looked += examined is not None
-        self.counts.to_the_end += examined == len(shown)
-        return {action: list(documents) for action, documents in actions.items()}, examined
+        return self._list(id, ids, features, len(shown), *done, query.text, query.context(self.context))
 
 
 def _in_view(events: list[UserAction]) -> list[str]:

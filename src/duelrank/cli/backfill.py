@@ -154,10 +154,12 @@ class Files(NamedTuple):
         from duelrank.representation import Interactions
 
         names = Interactions(info.features, info.context).given
-        rest = (list(info.actions), length, ignore, max_errors, info.precision, info.remembers, _lacking(info))
+        options: dict[str, Any] = {"length": length, "ignore": ignore, "max_errors": max_errors}
+        options |= {"actions": list(info.actions), "context": list(info.context), "lacking": _lacking(info)}
+        options |= {"precision": info.precision, "with_queries": info.remembers}
         if self.table:
-            return TableLog(self.table, names, parse_columns(self.columns), *rest, list(info.context))
-        return UbiLog(self.queries, self.events, self.features, names, *rest)
+            return TableLog(self.table, names, parse_columns(self.columns), **options)
+        return UbiLog(self.queries, self.events, self.features, names, **options)
 
 
 def _lacking(info: RankerInfo) -> list[str]:
@@ -170,7 +172,7 @@ def _lacking(info: RankerInfo) -> list[str]:
         missing, _ = split_missing(read_representation(info.representation, info.features))
     except DuelrankError:  # such as a representation of an extension that only the service has
         return []
-    return [] if missing is None else missing.lacking(info.features)
+    return [] if missing is None else list(missing.lacking(info.features))
 
 
 @contextmanager
@@ -257,6 +259,9 @@ def _hints(log: UbiLog | TableLog) -> Iterator[str]:
         )
     if counts.complete >= 10 and counts.only_clicks == counts.complete:
         yield "every document of these lists was clicked; a ranker also needs the documents that were shown and not clicked"
+    if counts.complete and log.context and not counts.with_context:
+        where = "query_attributes" if _is_ubi(log) else "a column"
+        yield f"no list has a value of {', '.join(log.context)} in {where}, so the log teaches one order for all contexts"
     if counts.looked >= 100 and counts.looked == counts.to_the_end:
         yield (
             "all lists were viewed to the end: if impressions are logged for rendered documents instead of visible ones, "

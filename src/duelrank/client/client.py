@@ -357,11 +357,12 @@ class _BaseClient:
         query: str | None = None,
         query_key: str | None = None,
         context: Mapping[str, float] | None = None,
+        fixed: Mapping[str, int] | None = None,
     ) -> Call[ShowAnswer]:
         """Merge the lists of the systems of an experiment into the one to show."""
         content: dict[str, Any] = {"impression_id": impression_id or new_id()}
         content["lists"] = {system: _names(each) for system, each in lists.items()}
-        given = {"user_id": user_id, "query": query, "query_key": query_key, "context": context}
+        given = {"user_id": user_id, "query": query, "query_key": query_key, "context": context, "fixed": fixed}
         content |= {key: value for key, value in given.items() if value is not None}
         if documents is not None:
             table = _table(documents)

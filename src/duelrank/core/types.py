@@ -266,8 +266,6 @@ class Feedback:
     weights
         One number per shown position: the weight of the action there, such as 1 for a click and 10 for a purchase; positive at
         clicks, 0 elsewhere. None: every click weighs 1.
-    seen
-        Number of positions that the user has seen at least, because a click on something below that does not belong to the list.
 
     Examples
     --------
@@ -281,12 +279,11 @@ class Feedback:
     clicks: Clicks
     examined: int | None = None
     weights: Gains | None = None
-    seen: int = 0
 
     if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
-            self, clicks: ArrayLike, examined: int | None = None, weights: ArrayLike | None = None, seen: int = 0
+            self, clicks: ArrayLike, examined: int | None = None, weights: ArrayLike | None = None
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -296,16 +293,14 @@ class Feedback:
             object.__setattr__(self, "examined", _checked_depth(self.examined, clicks))
         if self.weights is not None:
             object.__setattr__(self, "weights", _checked_gains(self.weights, clicks))
-        whole_number("seen", self.seen, least=0, most=clicks.size)
 
     @classmethod
-    def trusted(cls, clicks: Clicks, examined: int | None, weights: Gains | None = None, seen: int = 0) -> Feedback:
+    def trusted(cls, clicks: Clicks, examined: int | None, weights: Gains | None = None) -> Feedback:
         """Make feedback without validation, such as from the clicks of a simulated user."""
         feedback = object.__new__(cls)
         object.__setattr__(feedback, "clicks", clicks)
         object.__setattr__(feedback, "examined", examined)
         object.__setattr__(feedback, "weights", weights)
-        object.__setattr__(feedback, "seen", seen)
         return feedback
 
     @property
@@ -315,9 +310,7 @@ class Feedback:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Feedback)
-            and (self.examined, self.seen) == (other.examined, other.seen)
-            and np.array_equal(self.gains, other.gains)
+            isinstance(other, Feedback) and self.examined == other.examined and np.array_equal(self.gains, other.gains)
         )
 
     __hash__ = None  # type: ignore[assignment]  # holds an array

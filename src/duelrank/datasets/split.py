@@ -34,6 +34,8 @@ class Split:
         (n_queries + 1,) whole numbers: query i owns the rows offsets[i] to offsets[i + 1], at least one.
     ids
         (n_queries,) unique names, as text or as UTF-8 bytes.
+    missing
+        Whether features may be NaN, for values that are missing; only for recipes that begin with ``missing >>``.
 
     Examples
     --------
@@ -43,7 +45,7 @@ class Split:
     (2, [0, 2])
     """
 
-    __slots__ = ("_bounds", "features", "ids", "labels", "offsets")
+    __slots__ = ("_bounds", "features", "ids", "labels", "missing", "offsets")
 
     def __init__(
         self,
@@ -51,10 +53,12 @@ class Split:
         labels: ArrayLike,
         offsets: ArrayLike,
         ids: Sequence[str] | Sequence[bytes] | NDArray[Any],
+        missing: bool = False,
     ) -> None:
-        table = checked_table(features)
+        table = checked_table(features, missing)
         bounds = _checked_offsets(offsets, len(table))
         self._hold(table, checked_labels(labels, len(table)), bounds, _checked_ids(ids, len(bounds) - 1))
+        self.missing = missing
 
     @classmethod
     def trusted(cls, features: Features, labels: Labels, offsets: NDArray[np.int64], ids: NDArray[np.bytes_]) -> Split:
@@ -70,6 +74,7 @@ class Split:
         self.offsets: NDArray[np.int64] = _readonly_view(offsets)
         self.ids: NDArray[np.bytes_] = _readonly_view(ids)
         self._bounds: list[int] = self.offsets.tolist()
+        self.missing = False
 
     def __len__(self) -> int:
         return len(self._bounds) - 1
@@ -91,6 +96,8 @@ class Split:
     def query(self, index: int) -> Query:
         """Return the query at an index; its features are a view, never a copy."""
         start, stop = self._bounds[index], self._bounds[index + 1]
+        if self.missing:
+            return Query(self.ids[index].decode(), self.features[start:stop], missing=True)
         return Query.trusted(self.ids[index].decode(), self.features[start:stop])
 
     def judgements(self, index: int) -> Labels:

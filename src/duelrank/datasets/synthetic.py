@@ -1,4 +1,4 @@
-"""Generated data sets: linear relevance, curves, a truth that changes during a run, and unequal query frequencies."""
+"""Generated data sets: linear relevance, curves, a truth that changes during a run, unequal query frequencies, missing values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duelrank.core.randomness import stream
 from duelrank.core.registry import Between, Collection, alias, register
 from duelrank.core.types import Features, Labels, Stream
 from duelrank.datasets.base import Dataset
-from duelrank.datasets.split import Fold, Split, has_relevant
+from duelrank.datasets.split import SPLITS, Fold, Split, has_relevant
 from duelrank.kernels.datasets import scale_queries
 from duelrank.kernels.elementary import exps, log1ps, logs
 from duelrank.kernels.random import integers, normals, permutation
@@ -33,6 +33,7 @@ _BETWEEN_QUERIES = 0.5  # standard deviation of the means of queries; within que
 _WIDTH = 0.6  # width of a bump, in standard deviations of the feature on its own scale
 _CACHED = 32  # folds of each class to keep in memory: all those of the families, 670 MB
 _STEPS = 20  # number of gradings of a taste that changes slowly
+_FINE = 1 << 30  # shares are multiples of its inverse
 _REFERENCE = 1024  # number of documents that determine the spread of each curve
 
 
@@ -427,6 +428,57 @@ class LongTail(Dataset):
         fold = self.base.fold(number)
         ranks = 1.0 + permutation(stream(self.seed, "long-tail", number), len(fold.train))
         return replace(fold, popularity=exps(-self.exponent * logs(ranks)))
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Incomplete(Dataset):
+    """A data set of which a share of the values is missing, in all splits; for recipes that begin with ``missing >>``.
+
+    Which values are missing is random, but the same in every run, whatever the run's seed. The grades do not depend on it.
+
+    Parameters
+    ----------
+    base
+        The data set with the queries.
+    share
+        Probability of each value to be missing.
+    seed
+        Random seed of the choice.
+
+    Examples
+    --------
+    >>> from duelrank import simulate
+    >>> shop = "Incomplete(synthetic(n_queries=30), share=0.5)"
+    >>> bool(simulate("missing >> query-scaled >> mgd-dsp", shop, "perfect", impressions=50).offline[-1] > 0.2)
+    True
+    """
+
+    base: Dataset
+    share: Annotated[float, Between(0.0, 1.0)] = 0.3
+    seed: Annotated[int, Between(0)] = 0
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds of the base."""
+        return self.base.n_folds
+
+    def fold(self, number: int = 1) -> Fold:
+        """Open one fold of the base, and hide values."""
+        return self._hidden(self.base.fold(number), number)
+
+    def _hidden(self, fold: Fold, number: int) -> Fold:
+        train, validation, test = (
+            self._without(getattr(fold, name), stream(self.seed, f"missing {name}", number)) for name in SPLITS
+        )
+        later = tuple((t, self._hidden(each, number)) for t, each in fold.later)
+        return replace(fold, train=train, validation=validation, test=test, later=later)
+
+    def _without(self, split: Split, draws: Stream) -> Split:
+        drawn = integers(draws, _FINE, split.features.size).reshape(split.features.shape)
+        return Split(
+            np.where(drawn < self.share * _FINE, np.nan, split.features), split.labels, split.offsets, split.ids, True
+        )
 
 
 #: Sets of several kinds, to choose a recipe that is good on all of them. Their seed is not the default, so that `synthetic` and

@@ -103,7 +103,7 @@ def inputs_of(model: Model, engine: str, within_query: bool = False, averages: b
 
 
 def _may_lack(missing: Missing, model: Model) -> NDArray[np.bool_]:
-    return np.isin(model.features, missing.lacking(model.features))
+    return np.isin(model.features, list(missing.lacking(model.features)))
 
 
 def _no_average(engine: str) -> str:

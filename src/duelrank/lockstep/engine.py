@@ -62,6 +62,8 @@ def why_not(spec: RunSpec) -> list[str]:
         found.append(f"a memory of fewer than all {len(fold.train)} training queries has no lockstep twin")
     if fold.later:
         found.append("grades that change during a run have no lockstep twin")
+    if fold.train.missing:
+        found.append("missing values have no lockstep twin")
     return list(dict.fromkeys(reason for reason in found if reason))
 
 

@@ -384,9 +384,9 @@ class Missing(Representation):
             raise ShapeMismatch(f"values for {counted(len(self.values), 'missing feature')} do not fit {n_features}")
         return {}
 
-    def lacking(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the features, of all these, whose values may be missing."""
-        return [name for name, value in zip(names, self._of(len(names)), strict=True) if value != "never"]
+    def lacking(self, names: Sequence[str]) -> dict[str, float | str]:
+        """Return what a missing value counts as, for those of these features whose values may be missing."""
+        return {name: value for name, value in zip(names, self._of(len(names)), strict=True) if value != "never"}
 
     def numbers(self, n_features: int) -> NDArray[np.float64]:
         """Return the number of each feature, NaN for one that is neutral."""

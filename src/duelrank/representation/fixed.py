@@ -269,8 +269,7 @@ def write_representation(representation: Representation, names: Sequence[str]) -
     """Return JSON that `read_representation` turns back into the representation."""
     missing, rest = split_missing(representation)
     if missing is not None and missing.values:
-        values = {name: each for name, each in zip(names, missing.values, strict=True) if each != "never"}
-        return {"kind": "missing", "features": values, "then": write_representation(rest, names)}
+        return {"kind": "missing", "features": missing.lacking(names), "then": write_representation(rest, names)}
     if not isinstance(representation, Fixed):
         return spell(representation)
     found = {}

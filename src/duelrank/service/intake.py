@@ -70,17 +70,16 @@ class DocumentReader:
     def __init__(self, definition: Definition, settings: Settings) -> None:
         spec = definition.spec
         self.definition, self._settings = definition, settings
-        self._name, self._interactions = spec.name, Interactions(spec.features, spec.context) if spec.context else None
-        self._names = spec.features if self._interactions is None else self._interactions.given
+        lacking = {} if definition.missing is None else definition.missing.lacking(spec.features)
+        self._name, self._interactions = spec.name, Interactions(spec.features, spec.context, lacking)
+        self._names = self._interactions.given
         self._columns = {name: column for column, name in enumerate(self._names)}
         self._retired, self._single = frozenset(spec.retired), spec.precision == "float32"
         self._range = _expected_range(definition)
-        lacking = () if definition.missing is None else definition.missing.lacking(spec.features)
-        self._lacking = np.isin(self._names, lacking) if lacking else None  # columns whose values may be missing
+        self._lacking = np.isin(self._names, list(lacking)) if lacking else None  # columns whose values may be missing
         self._required = [name for name in self._names if name not in lacking]
-        self._empty = [
-            math.nan if name in lacking else 0.0 for name in self._names
-        ]  # features of a document without any
+        #: Features of a document without any.
+        self._empty = [math.nan if name in lacking else 0.0 for name in self._names]
         self._pack = struct.Struct(f"<{len(self._names)}d").pack  # twice as fast as an array of numpy or of Python
 
     def read(
@@ -93,18 +92,18 @@ class DocumentReader:
         read = isinstance(given, DocumentArray)
         if isinstance(given, schema.DocumentTable):
             ids = given.ids
-            self.check_ids(ids)
+            check_ids(ids, self._settings)
             raw = self._array(given) if isinstance(given, DocumentArray) else self._table(given)
         else:
             ids = [document.id for document in given]
-            self.check_ids(ids)
+            check_ids(ids, self._settings)
             packed = b"".join([self._row(document, troubles) for document in given])
             raw = np.frombuffer(packed, "<f8").reshape(len(ids), -1)
         if self._single:
             raw = _rounded(raw)
         if (self._single or not read) and not math.isfinite(raw.sum()) and not (valid := self._valid(raw)).all():
             self._refuse(ids, raw, valid, troubles)
-        if self._interactions is not None or context:
+        if self._interactions.context or context:
             raw = self._multiplied(ids, raw, context)
         if self._range is not None:
             low, high = self._range
@@ -115,16 +114,11 @@ class DocumentReader:
 
     def _multiplied(self, ids: list[str], raw: Features, context: Mapping[str, float]) -> Features:
         """Return features with their products with a context."""
-        if self._interactions is None:
+        if not self._interactions.context:
             raise InvalidValue(
                 f"the ranker {self._name!r} has no context, got {', '.join(map(repr, context))}; declare it with the features that "
                 "it changes"
             )
-        if (missing := self.definition.missing) is not None:  # a number for a missing value is multiplied, too
-            numbers = missing.numbers(len(self.definition.columns))[
-                [self.definition.columns[name] for name in self._names]
-            ]
-            raw = np.where(np.isnan(raw), numbers, raw)
         table = self._interactions.table(raw, context)
         table = _rounded(table) if self._single else table
         if (too_large := np.isinf(table).any(axis=1)).any():
@@ -136,24 +130,6 @@ class DocumentReader:
         """Return which values are finite, or may be missing."""
         finite = np.isfinite(raw)
         return finite if self._lacking is None else finite | (np.isnan(raw) & self._lacking)
-
-    def check_ids(self, ids: list[str]) -> None:
-        """Raise if there are too many ids of documents, two are equal, or one cannot be stored."""
-        limit = self._settings.max_documents
-        if not 1 <= len(ids) <= limit:
-            wrong = LimitExceeded if ids else InvalidValue
-            raise wrong(f"a request has from 1 to {limit:,} documents, got {len(ids):,}")
-        if len(set(ids)) < len(ids):
-            twice = Counter(ids).most_common(1)[0][0]
-            raise InvalidValue(f"two documents have the id {twice!r}; ids must be unique")
-        if len(max(ids, key=len)) > self._settings.max_id:
-            raise LimitExceeded(f"the id of a document may have at most {self._settings.max_id} characters")
-        if "" in ids:
-            raise InvalidValue("the id of a document must not be empty")
-        try:
-            "".join(ids).encode()
-        except UnicodeEncodeError as error:
-            raise InvalidValue(f"the id of a document must be valid Unicode: {error}") from None
 
     def _array(self, given: DocumentArray) -> Features:
         if given.array.shape[1] != len(self._names):
@@ -227,6 +203,25 @@ class DocumentReader:
             f"features must be finite, found {raw[document, column]} in document {ids[document]!r}, "
             f"feature {self._names[column]!r}{beyond}"
         )
+
+
+def check_ids(ids: list[str], settings: Settings) -> None:
+    """Raise if there are too many ids of documents, two are equal, or one cannot be stored."""
+    limit = settings.max_documents
+    if not 1 <= len(ids) <= limit:
+        wrong = LimitExceeded if ids else InvalidValue
+        raise wrong(f"a request has from 1 to {limit:,} documents, got {len(ids):,}")
+    if len(set(ids)) < len(ids):
+        twice = Counter(ids).most_common(1)[0][0]
+        raise InvalidValue(f"two documents have the id {twice!r}; ids must be unique")
+    if len(max(ids, key=len)) > settings.max_id:
+        raise LimitExceeded(f"the id of a document may have at most {settings.max_id} characters")
+    if "" in ids:
+        raise InvalidValue("the id of a document must not be empty")
+    try:
+        "".join(ids).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidValue(f"the id of a document must be valid Unicode: {error}") from None
 
 
 def _rounded(raw: Features) -> Features:
@@ -442,14 +437,15 @@ class FeedbackIntake:
         if not event.clicks:
             return [], None
         places = {id: place for place, id in enumerate(body.ids)}
-        placed = {id: free_above(body.placed, place) for place, id in body.placed.items()}
+        placed = {id: place for place, id in body.placed.items()}
         missing = [id for id in event.clicks if id not in places and id not in placed]
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             reason = f"not shown in this impression: {', '.join(map(repr, missing[:3]))}{more}"
             self._troubles.add("document", missing[0])
             self._invalid.append(schema.Invalid(index, event.event_id, reason))
-        seen = max((placed[id] for id in event.clicks if id in placed), default=None)
+        last = max((placed[id] for id in event.clicks if id in placed), default=None)
+        seen = None if last is None else free_above(body.placed, last)
         return sorted({places[id] for id in event.clicks if id in places}), seen
 
     def _accept(

@@ -309,7 +309,7 @@ class StoredFeedback(_Body, frozen=True):
     time: float | None
     user: bytes = b""
     action: str = ""
-    seen: int = 0  # positions above a click on a placed document
+    seen: int = 0  # positions above a click on a placed document, whose page was shown
     removed: list[int] = []  # positions of documents that were not shown
 
 

@@ -70,7 +70,6 @@ class OpenImpression(msgspec.Struct, array_like=True, gc=False):
     user: bytes = b""
     length: int = 0
     weights: dict[int, float] = {}  # of clicked positions whose weight is not 1
-    seen: int = 0  # positions above a click on a placed document
     paged: bool = False  # whether only the first `length` positions were shown
     removed: list[int] = []  # positions of documents that were not shown
 
@@ -217,8 +216,8 @@ def feedback_on(impression: OpenImpression, length: int) -> Feedback:
             weights[place] = weight
     examined = impression.examined
     if examined is not None:
-        examined = max(examined, impression.seen, *(each + 1 for each in impression.clicks), 0)
-    return Feedback.trusted(clicks, examined, weights, impression.seen)
+        examined = max(examined, *(each + 1 for each in impression.clicks), 0)
+    return Feedback.trusted(clicks, examined, weights)
 
 
 def _feedback_on_shown(impression: OpenImpression, length: int, shown: list[int]) -> Feedback:
@@ -226,7 +225,7 @@ def _feedback_on_shown(impression: OpenImpression, length: int, shown: list[int]
     whole, rows = feedback_on(impression, length), np.array(shown, np.int64)
     examined = None if whole.examined is None else int(np.count_nonzero(rows < whole.examined))
     weights = None if whole.weights is None else whole.weights[rows]
-    return Feedback.trusted(whole.clicks[rows], examined, weights, int(np.count_nonzero(rows < whole.seen)))
+    return Feedback.trusted(whole.clicks[rows], examined, weights)
 
 
 def learned_list(
@@ -460,7 +459,7 @@ class EventMachine(ABC):
             impression.add_action(feedback.clicks, weight)
         if feedback.examined is not None:
             impression.examined = max(feedback.examined, impression.examined or 0)
-        impression.user, impression.seen = impression.user or feedback.user, max(impression.seen, feedback.seen)
+        impression.user = impression.user or feedback.user
         if feedback.removed:
             impression.removed = sorted({*impression.removed, *feedback.removed})
         if impression.paged:  # what was clicked or looked at was shown, even if its page is not known

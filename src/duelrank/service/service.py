@@ -53,6 +53,7 @@ from duelrank.service.intake import (
     LogIntake,
     Rejected,
     add_counts,
+    check_ids,
     user_hash,
 )
 from duelrank.service.leader import Leader
@@ -311,7 +312,7 @@ class Service:
         ids, raw = reader.read(request.documents, troubles, request.context)
         query, placed = intake.stored_query(request, self.settings, definition), log.NOTHING_PLACED
         if request.fixed or request.below_top:
-            place = self._placement(reader, version, remembered, id, query, request, ids, raw, length)
+            place = self._placement(version, remembered, id, query, request, ids, raw, length)
             ids, raw, length, placed = place.free, raw[place.rows], place.n_free, place.placed
             raw.flags.writeable = False
         if known is not None and known.body is not None:
@@ -327,7 +328,6 @@ class Service:
 
     def _placement(
         self,
-        reader: DocumentReader,
         version: Version,
         remembered: Memory,
         id: str,
@@ -340,7 +340,7 @@ class Service:
         """Return the places of the documents that the request places; those in ``below_top`` are ranked without exploring."""
         definition, order, fixed = version.definition, None, request.fixed
         if fixed:
-            reader.check_ids(list(fixed))
+            check_ids(list(fixed), self.settings)
         if request.below_top:
             rows = [row for row, each in enumerate(ids) if each not in fixed]
             pinned = None if version.pin is None else version.pin[1]
@@ -742,21 +742,28 @@ class Service:
             await self._make_salt()
         if not any(lists.values()):
             raise InvalidValue("no system has returned any document, so there is nothing to show")
-        documents = list(dict.fromkeys(document for each in lists.values() for document in each))
+        given = [[each for each in one if each not in request.fixed] for one in lists.values()]
+        documents = list(dict.fromkeys(document for each in given for document in each))
+        length, placed = definition.spec.length, log.NOTHING_PLACED
+        if request.fixed:
+            check_ids(list(request.fixed), self.settings)
+            place = Placement(documents, length, request.fixed)
+            length, placed = place.n_free, place.placed
+            if not length:
+                raise InvalidValue("the documents with fixed positions leave no position to the systems")
         known = self._recent.get(definition.number, id)
         if experiment.stopped and known is None:
             known = (await self._impressions.find(name, definition.number, [id], self._sole_writer))[id]
             if known is None:
                 raise Conflict(f"the experiment {name!r} was stopped; show the list of the system that you have chosen")
         if known is None or known.body is None:
-            given, length = list(lists.values()), definition.spec.length
             inline = definition.merges_fast and len(documents) * len(given) <= INLINE_VALUES
             made = (
                 definition.merge(id, given, length)
                 if inline
                 else await asyncio.to_thread(definition.merge, id, given, length)
             )
-            stored = log.StoredImpression.of(0, documents, made[0].ranking.tolist(), OLD)
+            stored = log.StoredImpression.of(0, documents, made[0].ranking.tolist(), OLD, placed=placed)
             stored = msgspec.structs.replace(stored, user=user_hash(request.user_id, self._rankers.salt or b""))
             known = await self._append_impression(experiment, id, stored, log.pack_lists(documents, given))
             if known.body is stored:

@@ -451,6 +451,10 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
 def _learners(spec: RunSpec, fold: Fold) -> tuple[Learner, GuardedLearner | None]:
     """Return the learner, and its guarded version if there is a guard."""
     settings = spec.guard
+    if fold.train.missing and (settings, spec.log) != (None, None):
+        raise InvalidValue(
+            "production rankings need all values; give a run with missing values neither a log nor a guard"
+        )
     if settings is None:
         return Learner(spec.algorithm, fold.n_features, spec.stream_seed, spec.length), None
     had = settings.baseline.weights(spec.dataset, spec.fold)

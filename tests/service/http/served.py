@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from tests.waiting import until
+from tests.waiting import FOR_EVER, until
 
 from duelrank.service import Service, Settings
 from duelrank.service.http import KeyRing, WebSettings, create_app
@@ -51,7 +51,7 @@ class Served:
         self._socket.close()
 
     def do(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(FOR_EVER)
 
     def lists(self, name: str, numbers: range, clicks: Callable[[int, list[str]], list[str]] | None = None) -> None:
         """Rank some lists and close them, each with a click on the first document where nothing else is said."""

@@ -87,10 +87,13 @@ def _exclusive(schema: Any, maps: dict[str, Any]) -> Any:
 
 
 def _named_map(choice: dict[str, Any], maps: dict[str, Any]) -> dict[str, Any]:
-    # The Java generator serializes only parts of a union whose names sort before the union's, here DocumentFeatures.
-    if "additionalProperties" in choice and maps.setdefault("ByName", choice) == choice:
-        return {"$ref": _REF.format(name="ByName")}
-    return choice
+    # The Java generator serializes only parts of a union whose names sort before the union's, here DocumentFeatures and
+    # RankerSpecMissing.
+    if "additionalProperties" not in choice:
+        return choice
+    name = "AnyByName" if "oneOf" in choice["additionalProperties"] else "ByName"
+    assert maps.setdefault(name, choice) == choice, f"two kinds of maps are called {name}"
+    return {"$ref": _REF.format(name=name)}
 
 
 def problems_of(one: Operation) -> list[type[BaseException]]:

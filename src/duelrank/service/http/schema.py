@@ -1093,6 +1093,8 @@ class ShowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         As in a request for a ranking, for rankers that remember queries.
     context
         As in a request for a ranking, for rankers with a context.
+    fixed
+        Positions of documents by id, from 1, as in a request for a ranking. They are left out of the lists of all systems.
     """
 
     lists: dict[str, list[str]] = {}
@@ -1102,6 +1104,7 @@ class ShowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     query: str | None = None
     query_key: str | None = None
     context: dict[str, float] = {}
+    fixed: dict[str, int] = {}
 
 
 class ShowAnswer(msgspec.Struct, frozen=True):
