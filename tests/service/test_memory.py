@@ -653,25 +653,54 @@ class TestProcesses:
         assert asyncio.run(read()) == before
 
 
-def test_what_does_not_explore_raises_no_document_for_a_try(storage, kit):
-    """Neither a frozen ranker nor one that is compared in an experiment, which both show their best lists."""
+def with_a_new_one(number: int) -> RankRequest:
+    documents = [Document("new", [0.5] * 4), *same(number).documents]
+    return RankRequest(documents, f"i{number}", query="red shoes", explain=True)
 
+
+async def tried(service, numbers) -> bool:
+    """Whether a list raises the new document, of which nobody has said anything."""
+    lists = [(await service.rank("shop", with_a_new_one(number))).ranking for number in numbers]
+    return any(each.id == "new" and each.memory for shown in lists for each in shown)
+
+
+def test_frozen_rankers_and_experiments_raise_no_document_for_a_try(storage, kit):
     async def life(service):
         await visit(service, kit, range(30))
         await settled(kit, service, 30)
-        documents = [*same(0).documents, Document("new", [0.5] * 4)]
         await service.create_experiment(ExperimentSpec("spring", ("engine",), rankers=("shop",), length=6))
+        documents = with_a_new_one(0).documents
         asked = [ShowRequest({"engine": []}, f"s{number}", None, documents, "red shoes") for number in range(9)]
         compared = [(await service.show("spring", each)).documents[0] for each in asked]
         await service.control("shop", "freeze")
-        requests = [RankRequest(documents, f"f{number}", query="red shoes") for number in range(9)]
-        frozen = [(await service.rank("shop", each)).ids[0] for each in requests]
+        frozen = await tried(service, range(100, 110))
         await service.control("shop", "resume")
-        requests = [RankRequest(documents, f"r{number}", query="red shoes") for number in range(9)]
-        learning = [(await service.rank("shop", each)).ids[0] for each in requests]
-        assert ("new" in learning, set(frozen), set(compared)) == (True, {"d3"}, {"d3"})
+        assert (frozen, set(compared), await tried(service, range(110, 120))) == (False, {"d3"}, True)
 
     lived(storage, kit, life, algorithm="remember(curious=1.0) >> wmgd-dsp")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"exploration": 0.0},
+        {"mode": "shadow"},
+        {"guard": GuardSpec(share=1.0, promote=(1.0,)), "imitate": 0},
+        {"guard": GuardSpec(share=1e-9, promote=(1.0,)), "imitate": 1000},
+    ],
+    ids=["greedy", "shadow", "guard", "baseline"],
+)
+def test_only_lists_that_explore_raise_a_document_for_a_try(storage, kit, spec):
+    """The order of the others is compared, or is the best one; a raise would change it, or be learned as if it had."""
+
+    async def life(service):
+        await service.backfill("shop", [replace_query(logged(kit, number), "red shoes") for number in range(10)])
+        await taught(kit, service, 10)
+        shown = (await service.rank("shop", with_a_new_one(0))).ranking
+        assert any(each.memory for each in shown), "the query is known"
+        assert not await tried(service, range(100, 110))
+
+    lived(storage, kit, life, algorithm="remember(curious=1.0) >> wmgd-dsp", **spec)
 
 
 def test_a_document_below_the_top_has_its_place_by_what_users_chose(storage, kit):
