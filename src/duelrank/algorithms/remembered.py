@@ -273,9 +273,7 @@ class Remember(Part):
         query, ranking = impression.query, impression.ranking
         ids = [query.documents[row] for row in ranking.tolist()] if query.documents else []
         shown = document_keys(ids) if ids else ranking
-        if bool(ids) != bool(
-            known.names
-        ):  # ids cannot be compared with the rows that were counted before, nor rows with ids
+        if bool(ids) != bool(known.names):  # ids cannot be compared with the rows that were counted before
             known = Remembrance.unpacked(_NOTHING)
         places, counts = kernel.count(known.keys, known.counts, shown, clicks, seen, self._kept, self.documents)
         keys = np.concatenate((known.keys, shown))[places]
