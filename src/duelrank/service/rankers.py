@@ -44,7 +44,7 @@ T = TypeVar("T")
 THINNED = ((60.0, 3600.0), (3600.0, 86400.0), (86400.0, 31 * 86400.0))
 #: Bytes of a piece of a full memory of queries. A value of SQLite or PostgreSQL has at most a gigabyte, and a larger one would be
 #: copied several times to save it.
-PIECE = 1 << 26
+PIECE = 1 << 27
 
 
 class StoredVersion(msgspec.Struct, array_like=True):
