@@ -7,10 +7,11 @@ from .core.registry import alias, register, spell
 from .core.snapshot import Snapshot
 from .core.types import Feedback, Impression, Query, State
 from .datasets import Dataset, Synthetic
+from .evaluation import evaluate
 from .evidence import Comparison
 from .experiments import compare
 from .learner import Learner
-from .metrics import evaluate, nDCG, online_performance
+from .metrics import nDCG, online_performance
 from .placing import Placement
 from .projection import DocumentSpace
 from .representation import Interactions

@@ -240,6 +240,33 @@ class WinRate:
     high: NDArray[np.float64]
 
 
+def differences(found: Sequence[tuple[str, float, float, float]], title: str) -> Figure:
+    """Draw differences with their intervals, one a line; NaN is a difference that cannot be told.
+
+    Parameters
+    ----------
+    found
+        For each line its name, the difference, and the ends of its interval.
+    title
+        Title of the figure.
+    """
+    figure = figure_class()(figsize=(7.0, 1.2 + 0.4 * len(found)), layout="constrained")
+    panel = figure.add_subplot()
+    panel.axvline(0.0, color="0.6", linewidth=1.0)
+    for line, (_, difference, low, high) in enumerate(found):
+        if np.isfinite(difference):
+            colour = COLOURS[2] if low > 0.0 else COLOURS[1] if high < 0.0 else "0.4"
+            panel.plot([low, high], [line, line], color=colour, linewidth=3.0, solid_capstyle="butt")
+            panel.plot([difference], [line], "o", color=colour)
+        else:
+            panel.text(0.0, line, " cannot be told", va="center", color="0.4")
+    panel.set_yticks(range(len(found)), [escape_formulas(name) for name, *_ in found])
+    panel.set_ylim(len(found) - 0.4, -0.6)
+    panel.set_xlabel("difference to what was shown, with its interval")
+    style_panel(panel, title)
+    return figure
+
+
 def win_rates(pairs: Sequence[WinRate], level: float) -> Figure:
     """Draw a panel for each pair of rankers, at most twelve, all with the same axes.
 

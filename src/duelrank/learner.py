@@ -279,6 +279,26 @@ class Learner:
             state = counted_list(self.algorithm, state, query, shown, feedback)
         self.state = learns.handed_over(state, logged)
 
+    def sample(self, query: Query | ArrayLike, n: int = 31) -> NDArray[np.int64]:
+        """Return lists that might be shown for a query now, each drawn independently: (n, length) rows, −1 behind the end.
+
+        They show how likely each document is at each position, for `duelrank.evaluate`. Nothing that is shown or learned depends on it.
+
+        Examples
+        --------
+        >>> learner = Learner("pdgd", n_features=1, length=2, weights=[3.0])
+        >>> drawn = learner.sample(Query("shoes", [[0.1], [0.9], [0.3]]), 1_000)
+        >>> drawn.shape, bool((drawn[:, 0] == 1).mean() > 0.6)
+        ((1000, 2), True)
+        """
+        query = self._checked_query(query)
+        key = stream_key(self.seed, f"sample/{self.ranked}")
+        drawn = np.full((whole_number("n", n), min(self.length, query.n_documents)), -1, np.int64)
+        for number, row in enumerate(drawn):
+            ranking = self.algorithm.rank(self.state, query, self.length, derive(key, number)).ranking
+            row[: len(ranking)] = ranking
+        return drawn
+
     def best(self, query: Query | ArrayLike) -> Ranking:
         """Rank all documents by the current weights, best first, without exploration."""
         return self.algorithm.best(self.state, self._query(query), derive(self._rank_key, self.ranked))

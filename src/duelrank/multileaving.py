@@ -68,6 +68,10 @@ class Multileaver(Part, ABC):
         credit = self.assign_credit(impression, gains, stream)
         return credit[:, np.newaxis] - credit[np.newaxis, :]
 
+    def has_fair_wins(self, n_rankers: int) -> bool:
+        """Whether each of two equally good rankers wins equally often, whatever the other rankers are."""
+        return False
+
     def check_rankers(self, n_rankers: int) -> None:
         """Raise `InvalidRecipe` if there are more rankers than it can compare at once."""
         if self.most_rankers is not None and n_rankers > self.most_rankers:
@@ -108,10 +112,59 @@ class TeamDraft(Multileaver):
         ranking, teams = kernel.team_draft_leave(rankings, length, stream)
         return ranking, {"teams": teams, "n_rankers": np.array(rankings.shape[0])}
 
+    def has_fair_wins(self, n_rankers: int) -> bool:
+        """Whether no third ranker may share the clicks of one of two."""
+        return n_rankers == 2
+
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the gains of the documents of each ranker."""
         sums: Credit = kernel.team_draft_credit(impression.trace["teams"], gains, int(impression.trace["n_rankers"]))
         return sums
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class PairDraft(TeamDraft):
+    """Draw two rankers for each list, and compare only these, by `TeamDraft`; with two rankers it is the same.
+
+    The pairs of the others tie. A pair of equal rankers is won by either equally often, whatever the other rankers are. That is not
+    so if all take turns in each list: there, two rankers that return the same documents share the clicks on them.
+
+    If the two have returned fewer documents than are shown, the others fill the list, and get nothing for that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.multileaving import PairDraft
+    >>> from duelrank.core.randomness import stream
+    >>> rankings = np.array([[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]])
+    >>> ranking, trace = PairDraft().leave(rankings, 4, stream(1, "list"))
+    >>> trace["pair"].tolist(), ranking.tolist(), trace["teams"].tolist()
+    ([1, 2], [2, 3, 0, 1], [2, 1, 2, 1])
+    """
+
+    def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
+        """Return the list, the ranker that owns each position, and the two that are compared."""
+        ranking, teams, pair = kernel.pair_draft_leave(rankings, length, stream)
+        return ranking, {"teams": teams, "pair": pair, "n_rankers": np.array(rankings.shape[0])}
+
+    def has_fair_wins(self, n_rankers: int) -> bool:
+        """Whether wins are fair: always."""
+        return True
+
+    def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
+        """Return the lead of each ranker over the current one, 0 if the list does not compare the two."""
+        credit: Credit = self.preferences(impression, gains, stream)[:, 0]
+        return credit
+
+    def preferences(self, impression: Impression, gains: Gains, stream: Stream) -> Preferences:
+        """Return the preference of each of the two rankers over the other one, 0 for all other pairs."""
+        sums = super().assign_credit(impression, gains, stream)
+        one, other = impression.trace["pair"]
+        preferences = np.zeros((len(sums), len(sums)))
+        preferences[one, other] = sums[one] - sums[other]
+        preferences[other, one] = -preferences[one, other]
+        return preferences
 
 
 @register

@@ -266,6 +266,13 @@ def draft_case(draw: Any) -> tuple[Any, ...]:
     return rankings, length, stream
 
 
+def pair_draft_case(draw: Any) -> tuple[Any, ...]:
+    rankings, length, stream = draft_case(draw)
+    if len(rankings) == 1:
+        rankings = np.repeat(rankings, 2, axis=0)
+    return rankings, length, stream
+
+
 def teams_case(draw: Any) -> tuple[Any, ...]:
     n, length = draw(st.integers(1, 4)), draw(st.integers(1, 8))
     teams = np.array(draw(st.lists(st.integers(-1, n - 1), min_size=length, max_size=length)), np.int64)
@@ -685,6 +692,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("exploration", "replayed_outcome"): outcome_case,
     ("exploration", "tournament"): tournament_case,
     ("multileaving", "team_draft_leave"): draft_case,
+    ("multileaving", "pair_draft_leave"): pair_draft_case,
     ("multileaving", "team_draft_credit"): teams_case,
     ("multileaving", "shown_ranks"): shown_ranks_case,
     ("multileaving", "returned"): lambda draw: (leave_case(draw)[0],),

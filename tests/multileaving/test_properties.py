@@ -296,7 +296,7 @@ def test_clicks_that_are_equally_likely_everywhere_favour_nobody(name: str) -> N
 
 
 #: Methods that are fair not only in credit but in how often each wins, which is what a sign test of wins assumes.
-FAIR_WINS = ["TeamDraft"]
+FAIR_WINS = ["TeamDraft", "PairDraft"]
 
 
 @pytest.mark.parametrize("name", FAIR_WINS)
@@ -313,6 +313,50 @@ def test_clicks_that_do_not_depend_on_the_documents_let_all_win_equally_often(na
             found.expect_zero(np.sign(leads(found, multileaver, lambda _: clicks, one)))
 
     holds()
+
+
+def wins_of_the_third(name: str, copies: tuple[int, int]) -> float:
+    """How much more often the third ranker beats the first than it is beaten, if half of the users want 0 and half want 3.
+
+    The second ranker is a copy of the first or of the third, each so many times of all.
+    """
+    one, other = [0, 1, 2, 3, 4, 5], [3, 5, 4, 0, 2, 1]
+    multileaver, lead = parse(name), 0.0
+    for second, weight in zip((one, other), copies, strict=True):
+        found = all_lists(multileaver, np.array([one, second, other]), 3)
+        for wanted in (0, 3):
+            gains = [(each.ranking == wanted).astype(float) for each in found.impressions]
+            pairs = zip(found.impressions, gains, strict=True)
+            signs = [np.sign(multileaver.preferences(each, given, UNUSED)[2, 0]) for each, given in pairs]
+            lead += weight * 0.5 * float(found.chances @ signs)
+    return lead / sum(copies)
+
+
+@pytest.mark.parametrize("copies", [(1, 0), (0, 1), (9, 1)])
+def test_a_copy_of_one_of_two_equal_rankers_changes_nothing_for_a_draft_of_pairs(copies: tuple[int, int]) -> None:
+    assert wins_of_the_third("PairDraft", copies) == pytest.approx(0.0, abs=EXACT)
+
+
+def test_a_team_draft_of_three_prefers_the_ranker_without_a_copy() -> None:
+    """Two that return the same documents share the clicks on them, so each alone wins less often than the third."""
+    assert wins_of_the_third("TeamDraft", (1, 0)) > 0.1
+    assert wins_of_the_third("TeamDraft", (0, 1)) < -0.1
+
+
+def test_others_fill_a_list_of_two_that_have_nothing_left_and_get_nothing_for_that() -> None:
+    multileaver, rankings = parse("PairDraft"), np.array([[0, -1, -1, -1], [1, 0, -1, -1], [3, 2, 1, 0]])
+    seen = set()
+    for number in range(40):
+        ranking, trace = multileaver.leave(rankings, 4, stream(number, "filled"))
+        pair = trace["pair"].tolist()
+        returned = set(rankings[pair].ravel().tolist()) - {-1}
+        assert sorted(ranking.tolist()) == [0, 1, 2, 3]
+        assert set(ranking[: len(returned)].tolist()) == returned
+        assert set(trace["teams"][len(returned) :].tolist()) <= {-1}
+        preferences = multileaver.preferences(impression(rankings, ranking, trace), ranking == 2, UNUSED)
+        assert preferences.any() == (2 in pair)
+        seen.add(tuple(pair))
+    assert seen == {(0, 1), (0, 2), (1, 2)}
 
 
 @pytest.mark.parametrize(
@@ -396,7 +440,7 @@ NOT_MONOTONE = {
     "Probabilistic": "the clicked document that is overtaken loses more than the other gains",
 }
 #: Methods whose credit for a given list does not follow from the rankings: held to it on average over their lists.
-OWNED = {"TeamDraft"}
+OWNED = {"TeamDraft", "PairDraft"}
 
 
 def moved(row: np.ndarray, old: int, new: int) -> np.ndarray:
@@ -548,7 +592,10 @@ def test_one_that_returned_none_of_the_clicked_documents_beats_nobody(name: str)
         preferences = multileaver.preferences(shown, clicks, stream(1, "credit"))
         assert (preferences[one] <= EXACT).all()
         credit = multileaver.assign_credit(shown, clicks, stream(1, "credit"))
-        assert (credit[one] <= credit + EXACT).all()
+        rivals = (
+            [0] if name == "PairDraft" else range(len(credit))
+        )  # it has no credit for pairs without the current ranker
+        assert (credit[one] <= credit[rivals] + EXACT).all()
 
     holds()
 

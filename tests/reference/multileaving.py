@@ -54,12 +54,42 @@ def team_draft_leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, In
         ranking.append(int(column[0]))
         teams.append(-1)
     while len(ranking) < length:
-        for i in permutation(stream, rankings.shape[0]):
-            left = [int(document) for document in rankings[i] if document >= 0 and document not in ranking]
-            if left and len(ranking) < length:
-                ranking.append(left[0])
-                teams.append(int(i))
+        _one_round(rankings, list(range(rankings.shape[0])), ranking, teams, length, stream)
     return np.array(ranking, np.int64), np.array(teams, np.int64)
+
+
+def _one_round(
+    rankings: Ints, rankers: list[int], ranking: list[int], teams: list[int], length: int, stream: Any
+) -> bool:
+    """Let each ranker add its best document that is left, in random order; return whether one did."""
+    before = len(ranking)
+    for turn in permutation(stream, len(rankers)):
+        i = rankers[turn]
+        left = [int(document) for document in rankings[i] if document >= 0 and document not in ranking]
+        if left and len(ranking) < length:
+            ranking.append(left[0])
+            teams.append(i)
+    return len(ranking) > before
+
+
+def pair_draft_leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints, Ints]:
+    """Return the list of two random rankers, the owner of each position, and the two; the others fill what is left."""
+    n = rankings.shape[0]
+    drawn = [int(i) for i in permutation(stream, n)] if n > 2 else [0, 1]
+    pair, others = sorted(drawn[:2]), drawn[2:]
+    ranking: list[int] = []
+    for one, other in rankings[pair].T[:length]:
+        if one != other or one < 0:
+            break
+        ranking.append(int(one))
+    teams = [-1] * len(ranking)
+    while len(ranking) < length and _one_round(rankings, pair, ranking, teams, length, stream):
+        pass
+    owned = len(ranking)
+    while len(ranking) < length:
+        _one_round(rankings, others, ranking, teams, length, stream)
+    teams[owned:] = [-1] * (length - owned)
+    return np.array(ranking, np.int64), np.array(teams, np.int64), np.array(pair, np.int64)
 
 
 def team_draft_credit(teams: Ints, gains: Floats, n_rankers: int) -> Floats:

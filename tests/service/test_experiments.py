@@ -13,6 +13,7 @@ from duelrank.service.experiments import ExperimentDefinition
 from duelrank.service.experiments import ExperimentSpec as Spec
 from duelrank.service.http.schema import Document, ExperimentSpec, FeedbackEvent, ShowRequest
 from duelrank.service.replay import replay
+from duelrank.service.views import UNFAIR_WARNING
 from duelrank.storage import open_storage
 
 LISTS = {"a": ["d1", "d2", "d3", "d4"], "b": ["d4", "d5", "d1"], "c": []}
@@ -202,6 +203,23 @@ class TestRequests:
                 await service.create_experiment(spec())
                 with pytest.raises(InvalidValue, match=message):
                     await service.show("spring", request(0, lists))
+
+        asyncio.run(main())
+
+    @pytest.mark.parametrize(
+        ("others", "fair"),
+        [
+            ({}, True),
+            ({"multileaver": "TeamDraft()"}, False),
+            ({"multileaver": "TeamDraft()", "systems": ("a", "b")}, True),
+            ({"multileaver": "Balanced()", "systems": ("a", "b")}, False),
+        ],
+    )
+    def test_a_warning_says_that_wins_are_not_fair(self, kit, storage, others, fair):
+        async def main() -> None:
+            async with kit.running(storage) as service:
+                info, _ = await service.create_experiment(spec(**others))
+                assert info.warnings == (() if fair else (UNFAIR_WARNING,))
 
         asyncio.run(main())
 

@@ -26,7 +26,7 @@ RankersOption = Annotated[
 ]
 MultileaverOption = Annotated[
     str | None,
-    typer.Option("--multileaver", metavar="RECIPE", help="Method that merges lists; TeamDraft() if not given."),
+    typer.Option("--multileaver", metavar="RECIPE", help="Method that merges lists; PairDraft() if not given."),
 ]
 LengthOption = Annotated[int | None, typer.Option("--length", help="Maximum number of documents in a merged list.")]
 LevelOption = Annotated[

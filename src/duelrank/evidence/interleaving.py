@@ -383,7 +383,8 @@ class Comparison:
     rankers
         Names of two or more rankers.
     multileaver
-        The method that merges rankings and assigns credit: a part or its text, such as ``"PairwisePreference()"``.
+        The method that merges rankings and assigns credit: a part or its text, such as ``"PairwisePreference()"``. The default
+        compares two of the rankers in each list.
     seed
         Random seed; the same seed and the same calls give the same lists. Parallel processes must use different seeds.
     length
@@ -405,7 +406,7 @@ class Comparison:
     def __init__(
         self,
         rankers: Sequence[str],
-        multileaver: Multileaver | str = "TeamDraft()",
+        multileaver: Multileaver | str = "PairDraft()",
         seed: int = 0,
         length: int = 10,
         max_open: int = 10_000,
@@ -413,7 +414,7 @@ class Comparison:
         self.rankers = _checked_names(rankers)
         part = parse(multileaver, Multileaver) if isinstance(multileaver, str) else multileaver
         if not isinstance(part, Multileaver):
-            raise InvalidRecipe(f"a comparison needs a multileaver or its text, such as 'TeamDraft()', got {part!r}")
+            raise InvalidRecipe(f"a comparison needs a multileaver or its text, such as 'PairDraft()', got {part!r}")
         part.check_rankers(len(self.rankers))
         self.multileaver: Multileaver = part
         stream(seed, "show")  # raises an error for an invalid seed
@@ -497,7 +498,7 @@ class Comparison:
             "anytime" tests wins against losses and is valid at any time, however often one looks. "sign" is the exact sign test of
             wins against losses, for a number of impressions that was fixed before the first. "credit", also for a fixed number,
             tests whether the mean difference in credit is zero: it also uses the size of the differences, and needs some hundred
-            impressions. Wins are fair with ``TeamDraft()`` only; with other multileavers use "credit".
+            impressions. Wins are fair with ``PairDraft()``, and with ``TeamDraft()`` of two rankers; otherwise use "credit".
         """
         if test not in get_args(SignificanceTest):
             raise InvalidValue(f"test must be 'anytime', 'sign' or 'credit', got {test!r}")

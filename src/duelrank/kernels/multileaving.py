@@ -89,23 +89,21 @@ def _common_top(rankings: Ints, length: int) -> int:
 
 
 @kernel
-def team_draft_leave(rankings: Ints, length: int, stream: Stream) -> tuple[Ints, Ints]:
-    """Return the list and the ranker that owns each position; −1 at the leading positions that all rankers agree on.
+def _take_turns(rankings: Ints, rankers: Ints, ranking: Ints, teams: Ints, filled: int, stream: Stream) -> int:
+    """Let these rankers fill a list until it is full or they have no documents left; return how many positions are filled.
 
-    In each round the rankers add their best remaining document in random order; a ranker with none left misses its turn.
+    In each round they add their best remaining document in random order; a ranker with none left misses its turn.
     """
-    n_rankers, n_documents = rankings.shape
-    ranking, teams = np.empty(length, np.int64), np.full(length, -1)
-    shown = np.zeros(n_documents, np.bool_)
-    following = np.zeros(n_rankers, np.int64)
-    filled = _common_top(rankings, length)
-    for position in range(filled):
-        ranking[position] = rankings[0, position]
-        shown[ranking[position]] = True
-    while filled < length:
-        for i in permutation(stream, n_rankers):
-            if filled == length:
+    shown = np.zeros(rankings.shape[1], np.bool_)
+    shown[ranking[:filled]] = True
+    following = np.zeros(rankings.shape[0], np.int64)
+    before = -1
+    while before < filled < ranking.shape[0]:
+        before = filled
+        for turn in permutation(stream, rankers.shape[0]):
+            if filled == ranking.shape[0]:
                 break
+            i = rankers[turn]
             rank = next_new(rankings[i], following[i], shown)
             if rank < 0:
                 continue
@@ -113,7 +111,39 @@ def team_draft_leave(rankings: Ints, length: int, stream: Stream) -> tuple[Ints,
             ranking[filled], teams[filled] = rankings[i, rank], i
             shown[ranking[filled]] = True
             filled += 1
+    return filled
+
+
+@kernel
+def team_draft_leave(rankings: Ints, length: int, stream: Stream) -> tuple[Ints, Ints]:
+    """Return the list and the ranker that owns each position; −1 at the leading positions that all rankers agree on.
+
+    In each round the rankers add their best remaining document in random order; a ranker with none left misses its turn.
+    """
+    ranking, teams = np.empty(length, np.int64), np.full(length, -1)
+    filled = _common_top(rankings, length)
+    ranking[:filled] = rankings[0, :filled]
+    _take_turns(rankings, np.arange(rankings.shape[0]), ranking, teams, filled, stream)
     return ranking, teams
+
+
+@kernel
+def pair_draft_leave(rankings: Ints, length: int, stream: Stream) -> tuple[Ints, Ints, Ints]:
+    """Return the list, the ranker that owns each position, and the two rankers that are compared.
+
+    Two rankers, drawn at random, make the list as in `team_draft_leave`. If they have none left, the others fill it in the same
+    way, and own nothing.
+    """
+    n_rankers = rankings.shape[0]
+    drawn = permutation(stream, n_rankers) if n_rankers > 2 else np.arange(n_rankers)
+    pair = np.sort(drawn[:2])
+    ranking, teams = np.empty(length, np.int64), np.full(length, -1)
+    filled = _common_top(rankings[pair], length)
+    ranking[:filled] = rankings[pair[0], :filled]
+    filled = _take_turns(rankings, pair, ranking, teams, filled, stream)
+    if filled < length:
+        _take_turns(rankings, drawn[2:], ranking, np.empty(length, np.int64), filled, stream)
+    return ranking, teams, pair
 
 
 @kernel

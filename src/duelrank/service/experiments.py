@@ -39,7 +39,7 @@ class ExperimentSpec(msgspec.Struct, frozen=True):
     name: str
     systems: tuple[str, ...]
     rankers: tuple[str, ...] = ()
-    multileaver: str = "TeamDraft()"
+    multileaver: str = "PairDraft()"
     length: int = 10
     level: float = 0.05
     close_after: float = 1800.0

@@ -23,7 +23,6 @@ from duelrank.evidence.guard import LEVEL, MEMORY, SLACK, Alarm, Guard
 from duelrank.export import LinearModel, Model, supported_formats
 from duelrank.export.pinned import PinnedDocument, PinnedQuery
 from duelrank.kernels.random import derive
-from duelrank.multileaving import TeamDraft
 from duelrank.representation.base import by_feature, split_missing
 from duelrank.representation.fixed import write_representation
 from duelrank.service import log
@@ -117,8 +116,8 @@ def _export_warnings(definition: Definition) -> Iterator[str]:
 # Experiments
 
 UNFAIR_WARNING = (
-    "only TeamDraft() has fair wins: with this multileaver, a system may be preferred although it is not better (see "
-    "docs/interleaving.md)"
+    "with this multileaver, and this number of systems, one may be preferred although it is not better; PairDraft() has fair wins "
+    "(see docs/interleaving.md)"
 )
 NO_USERS_WARNING = (
     "most decisive lists have no user_id, so there is no limit to the votes of one user, such as a script; send user_id with the "
@@ -146,7 +145,8 @@ def experiment_info(experiment: Experiment) -> schema.ExperimentInfo:
 
 
 def _experiment_warnings(experiment: Experiment, status: ExperimentStatus) -> Iterator[str]:
-    if not isinstance(experiment.created.multileaver, TeamDraft):
+    definition = experiment.created
+    if not definition.multileaver.has_fair_wins(len(definition.spec.all_systems)):
         yield UNFAIR_WARNING
     if status.decisive >= MIN_VOTES and 2 * status.anonymous > status.decisive:
         yield NO_USERS_WARNING

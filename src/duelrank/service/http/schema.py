@@ -956,7 +956,8 @@ class ExperimentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Names of rankers of this service that are compared with them: each ranks the documents of a request by its current weights,
         without exploring.
     multileaver
-        Method that merges the lists and assigns the clicks: a recipe, such as ``"TeamDraft()"``, the only one with fair wins.
+        Method that merges the lists and assigns the clicks: a recipe. Only ``"PairDraft()"``, which compares two of the systems in
+        each list, and for two systems ``"TeamDraft()"`` have fair wins.
     length
         Maximum number of documents in a merged list.
     level
@@ -970,7 +971,7 @@ class ExperimentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     systems: tuple[str, ...]
     rankers: tuple[str, ...] = ()
-    multileaver: str = "TeamDraft()"
+    multileaver: str = "PairDraft()"
     length: int = 10
     level: float = 0.05
     close_after: float = 1800.0
@@ -985,7 +986,7 @@ class ExperimentPair(msgspec.Struct, frozen=True):
     one, other
         Names of the systems.
     wins, losses, ties
-        Numbers of counted lists that the first has won and lost, and of the rest.
+        Numbers of counted lists that the first has won and lost, and of the rest, which also has the lists of other pairs.
     win_rate, low, high
         Share of the lists with a winner that the first has won; with probability at least 1 − level, no band of any pair is wrong
         at any time.

@@ -1,0 +1,198 @@
+"""How far users look down a list, learned from the randomness of a log, and how much each document attracts."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.evaluation.lists import Lists, Ranked, Values
+
+_START = np.array([2.0, 0.0, 0.0])  # coefficients of continuation: σ(2) = 88% of users go on
+_PRIOR = np.array([0.25, 1.0, 1.0])  # precision of the normal prior around these
+_RIDGE = 1.0  # precision of the normal prior of the coefficients of attraction
+_LARGEST = 8.0  # of a logit
+STEP = 0.01  # of a coefficient, for derivatives
+_FIRST_CHANCE = 0.3  # attraction before anything is known
+_FITTED = 5_000  # lists that attraction is fitted to
+
+
+class Browsing:
+    """Users go down a list, and click on a document that they see with its attraction; fitted to a log.
+
+    - P(see position k + 1) = P(see position k) · σ(a + b · z + c · log k), with z the logit of the attraction of the document at k.
+      This contains users who always see everything, cascades in which good documents satisfy, and position bias 1 / k.
+    - **a, b and c come from the randomness of the log alone**: a document that was clicked is compared with itself at the other
+      places where the logging policy might have shown it. Among the lists that it might have been in, P(the list was shown | the
+      document was clicked) is the P(see the document) in that list, divided by the sum over all these lists, whatever its
+      attraction is. This conditional likelihood is maximised by Newton's method.
+    - Attraction is a logistic regression on the features, fitted by expectation maximisation. Estimates do not rely on it where
+      the logging policy might have shown a document.
+
+    Parameters
+    ----------
+    lists
+        The log.
+    happened
+        (n, length) whether the event that is modelled happened at each position: an action, or the first action.
+    bias
+        P(see position k) = k^−bias, if it is known; None to learn how far users look.
+    """
+
+    def __init__(self, lists: Lists, happened: NDArray[np.bool_], bias: float | None = None) -> None:
+        self.lists, self._happened, self._bias = lists, happened, bias
+        self._log_positions = np.log(np.arange(1, lists.length + 1))
+        self._list_of, self._place = np.nonzero(happened)
+        clicked = lists.shown[self._list_of, self._place]
+        hits = lists.sampled[self._list_of] == clicked[:, None, None]
+        self._there, self._at = hits.any(axis=2), hits.argmax(axis=2)
+        step = -(-len(lists) // _FITTED)
+        self._some = np.arange(0, len(lists), max(1, step))
+        self._some_shown = lists.shown[self._some]
+        self._design = lists.covariates[lists.rows[self._some_shown]].reshape(-1, lists.covariates.shape[1])
+        #: Coefficients of continuation, and the logit of the attraction of each entry.
+        self.continuation = _START.copy()
+        self._coefficients = np.zeros(lists.covariates.shape[1])
+        self._coefficients[0] = np.log(_FIRST_CHANCE / (1.0 - _FIRST_CHANCE))
+        self._set_attraction()
+        self._fit()
+
+    def _fit(self) -> None:
+        self._fit_attraction(8)
+        for _ in range(0 if self._bias is not None else 3):
+            self._fit_continuation(2)
+            self._fit_attraction(3)
+        #: Information about the coefficients of continuation, and the score of each list, for the errors of estimates.
+        self.information, self.scores = np.diag(_PRIOR), np.zeros((len(self.lists), 3))
+        if self._bias is None:
+            self._fit_continuation(8)
+            scores, information = self._score()
+            self.information += information
+            self.scores = np.stack([np.bincount(self._list_of, each, len(self.lists)) for each in scores.T], axis=1)
+
+    def _set_attraction(self) -> None:
+        logits = np.clip(self.lists.covariates @ self._coefficients, -_LARGEST, _LARGEST)
+        self._logits = np.append(logits, 0.0)[self.lists.rows]
+        #: P(action | seen) of each entry; 0 for no document.
+        self.attraction = logistic(self._logits)
+        self.attraction[-1] = 0.0
+
+    def goes_on(self, ranked: Ranked, continuation: Values | None = None) -> Values:
+        """Return P(see the next position | this one is seen) at each position."""
+        a, b, c = self.continuation if continuation is None else continuation
+        if self._bias is not None:
+            positions = np.arange(1, ranked.shape[-1] + 1)
+            return np.broadcast_to((positions / (positions + 1.0)) ** self._bias, ranked.shape)
+        return logistic(a + b * self._logits[ranked] + c * self._log_positions)
+
+    @cached_property
+    def looks(self) -> Looks:
+        """How much users look at documents."""
+        return Looks(self, self.continuation)
+
+    @cached_property
+    def nearby(self) -> list[tuple[Looks, Looks]]:
+        """The looks with each coefficient of continuation a step larger, and a step smaller; none if these are known."""
+        if self._bias is not None:
+            return []
+        steps = STEP * np.eye(3)
+        return [(Looks(self, self.continuation + each), Looks(self, self.continuation - each)) for each in steps]
+
+    def _fit_continuation(self, rounds: int) -> None:
+        for _ in range(rounds):
+            scores, information = self._score()
+            slope = scores.sum(axis=0) - _PRIOR * (self.continuation - _START)
+            step = np.linalg.solve(information + np.diag(_PRIOR), slope)
+            self.continuation = self.continuation + step / max(1.0, float(np.abs(step).max()))
+            if np.abs(step).max() < 1e-3:
+                break
+
+    def _score(self) -> tuple[Values, Values]:
+        """Return the derivative of the conditional log-likelihood of each click, and the information of all."""
+        sampled = self.lists.sampled
+        goes_on = self.goes_on(sampled)
+        weights = np.where(self._there, self._at_click(np.log(goes_on)), -np.inf)
+        weights = np.exp(weights - weights.max(axis=1, keepdims=True, initial=-1e9))
+        weights /= weights.sum(axis=1, keepdims=True)
+        stops = 1.0 - goes_on
+        parts = (stops, stops * self._logits[sampled], stops * self._log_positions)
+        slopes = np.stack([np.where(self._there, self._at_click(each), 0.0) for each in parts], axis=-1)
+        mean = np.einsum("cm,cmp->cp", weights, slopes)
+        information = np.einsum("cm,cmp,cmq->pq", weights, slopes, slopes) - mean.T @ mean
+        return slopes[:, 0] - mean, information
+
+    def _at_click(self, each: Values) -> Values:
+        """Return the sum over all positions above a clicked document, in each of the sampled lists."""
+        above = np.zeros(each.shape)
+        np.cumsum(each[..., :-1], axis=-1, out=above[..., 1:])
+        found: Values = above[self._list_of[:, None], np.arange(each.shape[1]), self._at]
+        return found
+
+    def _fit_attraction(self, rounds: int) -> None:
+        happened = self._happened[self._some].ravel()
+        seen = Looks(self, self.continuation).seen(self._some_shown).ravel()
+        for _ in range(rounds):
+            chances = logistic(self._design @ self._coefficients)
+            looked = seen * (1.0 - chances) / np.maximum(1.0 - seen * chances, 1e-9)
+            weights = np.where(happened, 1.0, looked) * (self._some_shown.ravel() >= 0)
+            self._coefficients = _newton(self._design, weights, happened, chances, self._coefficients)
+        self._set_attraction()
+
+
+class Looks:
+    """How much users look at documents, with some coefficients of how they go on.
+
+    Parameters
+    ----------
+    browsing
+        The fitted model.
+    continuation
+        The coefficients.
+    """
+
+    def __init__(self, browsing: Browsing, continuation: Values) -> None:
+        self._browsing, self._continuation = browsing, continuation
+        #: P(action | seen) of each entry.
+        self.attraction = browsing.attraction
+
+    def seen(self, ranked: Ranked) -> Values:
+        """Return P(see) of each position of lists, 0 behind the end of a list."""
+        found = np.ones(ranked.shape)
+        np.cumprod(self._browsing.goes_on(ranked, self._continuation)[..., :-1], axis=-1, out=found[..., 1:])
+        found[ranked < 0] = 0.0
+        return found
+
+    @cached_property
+    def shown(self) -> Values:
+        """P(see) of each position of the shown lists."""
+        return self.seen(self._browsing.lists.shown)
+
+    @cached_property
+    def by_policy(self) -> Values:
+        """P(see) of each entry in a list of the logging policy; 0 if that could not have shown it."""
+        sampled = self._browsing.lists.sampled
+        return by_entry(sampled, self.seen(sampled), self._browsing.lists.n_entries) / sampled.shape[1]
+
+
+def by_entry(ranked: Ranked, values: Values, n_entries: int) -> Values:
+    """Return the sum of values for each entry; 0 for no document."""
+    found = np.bincount(np.where(ranked >= 0, ranked, n_entries - 1).ravel(), values.ravel(), n_entries)
+    found[-1] = 0.0
+    return found
+
+
+def logistic(logits: Values) -> Values:
+    """Return the logistic function, which is never 0 or 1 here."""
+    found: Values = 1.0 / (1.0 + np.exp(-np.clip(logits, -_LARGEST, _LARGEST)))
+    return found
+
+
+def _newton(
+    design: Values, weights: Values, happened: NDArray[np.bool_], chances: Values, coefficients: Values
+) -> Values:
+    """Return the coefficients of a weighted logistic regression after one step of Newton's method."""
+    slopes = weights * np.maximum(chances * (1.0 - chances), 1e-4)
+    normal = design.T @ (design * slopes[:, None]) + _RIDGE * np.eye(len(coefficients))
+    step = np.linalg.solve(normal, design.T @ (weights * (happened - chances)) - _RIDGE * coefficients)
+    return coefficients + step / max(1.0, float(np.abs(step).max()))
