@@ -250,7 +250,7 @@ def differences(found: Sequence[tuple[str, float, float, float]], title: str) ->
     title
         Title of the figure.
     """
-    figure = figure_class()(figsize=(7.0, 1.2 + 0.4 * len(found)), layout="constrained")
+    figure: Figure = figure_class()(figsize=(7.0, 1.2 + 0.4 * len(found)), layout="constrained")
     panel = figure.add_subplot()
     panel.axvline(0.0, color="0.6", linewidth=1.0)
     for line, (_, difference, low, high) in enumerate(found):

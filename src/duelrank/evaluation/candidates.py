@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from duelrank.core.errors import DataFormatError, InvalidValue, ShapeMismatch, UnknownName
+from duelrank.core.registry import spell
 from duelrank.core.types import Query, Ranking
 from duelrank.export import LinearModel, Model
 from duelrank.export.model import KIND
@@ -131,13 +132,13 @@ def _candidate(given: Any, name: str | None) -> Candidate:
     if isinstance(given, str):
         return _of_text(given)
     if isinstance(given, Learner):
-        return _Given(repr(given.algorithm) if name is None else name, given.best)
+        return _Given(name or spell(given.algorithm), given.best)
     if isinstance(given, Model):
         return _of_model(given, f"{given.name} {given.version}")
     if isinstance(given, Mapping):
         return _of_weights("weights", given)
     if callable(given):
-        return _Given(name or getattr(given, "__name__", "function"), given)
+        return _Given(name or str(getattr(given, "__name__", "function")), given)
     weights = np.asarray(given, np.float64)
     if weights.ndim != 1:
         raise InvalidValue(f"a candidate must be a learner, a model, weights, a function or a text, got {given!r}")

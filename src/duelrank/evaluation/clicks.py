@@ -16,6 +16,7 @@ _LARGEST = 8.0  # of a logit
 STEP = 0.01  # of a coefficient, for derivatives
 _FIRST_CHANCE = 0.3  # attraction before anything is known
 _FITTED = 5_000  # lists that attraction is fitted to
+_COMPARED = 12  # lists of each query that the one with a click is compared with, itself included
 
 
 class Browsing:
@@ -45,7 +46,8 @@ class Browsing:
         self._log_positions = np.log(np.arange(1, lists.length + 1))
         self._list_of, self._place = np.nonzero(happened)
         clicked = lists.shown[self._list_of, self._place]
-        hits = lists.sampled[self._list_of] == clicked[:, None, None]
+        self._compared = lists.sampled[:, :_COMPARED]
+        hits = self._compared[self._list_of] == clicked[:, None, None]
         self._there, self._at = hits.any(axis=2), hits.argmax(axis=2)
         step = -(-len(lists) // _FITTED)
         self._some = np.arange(0, len(lists), max(1, step))
@@ -110,13 +112,12 @@ class Browsing:
 
     def _score(self) -> tuple[Values, Values]:
         """Return the derivative of the conditional log-likelihood of each click, and the information of all."""
-        sampled = self.lists.sampled
-        goes_on = self.goes_on(sampled)
+        goes_on = self.goes_on(self._compared)
         weights = np.where(self._there, self._at_click(np.log(goes_on)), -np.inf)
         weights = np.exp(weights - weights.max(axis=1, keepdims=True, initial=-1e9))
         weights /= weights.sum(axis=1, keepdims=True)
         stops = 1.0 - goes_on
-        parts = (stops, stops * self._logits[sampled], stops * self._log_positions)
+        parts = (stops, stops * self._logits[self._compared], stops * self._log_positions)
         slopes = np.stack([np.where(self._there, self._at_click(each), 0.0) for each in parts], axis=-1)
         mean = np.einsum("cm,cmp->cp", weights, slopes)
         information = np.einsum("cm,cmp,cmq->pq", weights, slopes, slopes) - mean.T @ mean
@@ -172,12 +173,15 @@ class Looks:
     def by_policy(self) -> Values:
         """P(see) of each entry in a list of the logging policy; 0 if that could not have shown it."""
         sampled = self._browsing.lists.sampled
-        return by_entry(sampled, self.seen(sampled), self._browsing.lists.n_entries) / sampled.shape[1]
+        found: Values = by_entry(sampled, self.seen(sampled), self._browsing.lists.n_entries) / sampled.shape[1]
+        return found
 
 
 def by_entry(ranked: Ranked, values: Values, n_entries: int) -> Values:
     """Return the sum of values for each entry; 0 for no document."""
-    found = np.bincount(np.where(ranked >= 0, ranked, n_entries - 1).ravel(), values.ravel(), n_entries)
+    found: Values = np.bincount(np.where(ranked >= 0, ranked, n_entries - 1).ravel(), values.ravel(), n_entries).astype(
+        np.float64
+    )
     found[-1] = 0.0
     return found
 
@@ -195,4 +199,5 @@ def _newton(
     slopes = weights * np.maximum(chances * (1.0 - chances), 1e-4)
     normal = design.T @ (design * slopes[:, None]) + _RIDGE * np.eye(len(coefficients))
     step = np.linalg.solve(normal, design.T @ (weights * (happened - chances)) - _RIDGE * coefficients)
-    return coefficients + step / max(1.0, float(np.abs(step).max()))
+    after: Values = coefficients + step / max(1.0, float(np.abs(step).max()))
+    return after

@@ -28,7 +28,7 @@ class Rewards:
     """
 
     def __init__(self, lists: Lists, reward: Reward) -> None:
-        self.lists = lists
+        self.lists, self.reward = lists, reward
         acted = lists.gains > 0.0
         first = reward == "first"
         #: Whether the event happened, and its gain; both of the first action only if the reward is that of the first.

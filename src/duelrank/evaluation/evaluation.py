@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -272,38 +272,50 @@ def evaluate_lists(
     bias: float | None = None,
 ) -> Evaluation:
     """Estimate what the candidates of lists would have been worth; see `evaluate` for the parameters."""
+    return fitted(lists, reward, bias).evaluate(names, estimator, level)
+
+
+class FittedLog(NamedTuple):
+    """A log with its rewards, and how its users look at lists; None if nothing can be learned of that."""
+
+    rewards: Rewards
+    browsing: Browsing | None
+    refusal: str
+
+    def evaluate(
+        self, names: Sequence[str], estimator: Estimator | str | None = None, level: float = 0.05
+    ) -> Evaluation:
+        """Estimate what the candidates would have been worth."""
+        rewards, lists = self.rewards, self.rewards.lists
+        how = parse(estimator, Estimator) if isinstance(estimator, str) else estimator or DoublyRobust()
+        z, deviation = student_quantile(1.0 - level, len(lists)), float(rewards.of_shown.std())
+        found = []
+        for name, candidate in zip(names, lists.candidates, strict=True):
+            value = None if self.refusal else estimated(how, rewards, self.browsing, candidate)
+            found.append(_judged(name, value, self.refusal, z, deviation, len(lists)))
+        mean, half = float(rewards.of_shown.mean()), z * deviation / np.sqrt(len(lists))
+        head = (rewards.reward, repr(how), level, len(lists), int(lists.varied.sum()), mean, mean - half, mean + half)
+        return Evaluation(*head, tuple(found))
+
+
+def fitted(lists: Lists, reward: Reward = "clicks", bias: float | None = None) -> FittedLog:
+    """Return the rewards of a log, and how its users look at lists."""
     if reward not in _TITLES:
         raise InvalidValue(f"reward must be one of {', '.join(_TITLES)}, got {reward!r}")
     if not len(lists):
         raise InvalidValue("the log has no lists, so there is nothing to evaluate")
-    how = (
-        DoublyRobust()
-        if estimator is None
-        else parse(estimator, Estimator)
-        if isinstance(estimator, str)
-        else estimator
-    )
-    z, rewards = student_quantile(1.0 - level, len(lists)), Rewards(lists, reward)
-    varied = int(lists.varied.sum())
-    browsing = Browsing(lists, rewards.happened, bias) if how.browses and rewards.happened.any() else None
-    error = float(rewards.of_shown.std() / np.sqrt(len(lists)))
-    found = []
-    for name, candidate in zip(names, lists.candidates, strict=True):
-        refusal = _refusal(lists, rewards, varied, bias)
-        value = None if refusal else estimated(how, rewards, browsing, candidate)
-        found.append(_judged(name, value, refusal, z, error * np.sqrt(len(lists)), len(lists)))
-    mean = float(rewards.of_shown.mean())
-    head = (reward, repr(how), level, len(lists), varied, mean, mean - z * error, mean + z * error)
-    return Evaluation(*head, tuple(found))
+    rewards = Rewards(lists, reward)
+    refusal = _refusal(rewards, int(lists.varied.sum()), bias)
+    return FittedLog(rewards, None if refusal else Browsing(lists, rewards.happened, bias), refusal)
 
 
-def _refusal(lists: Lists, rewards: Rewards, varied: int, bias: float | None) -> str:
+def _refusal(rewards: Rewards, varied: int, bias: float | None) -> str:
     """Return why nothing can be told of any candidate, "" if something can be."""
     if not rewards.happened.any():
         return "no list of the log has an action"
     if varied < FEWEST_VARIED and bias is None:
         return (
-            f"only {varied:,} of {counted(len(lists), 'list')} might have had another order, so the log does not show how far "
+            f"only {varied:,} of {counted(len(rewards.lists), 'list')} might have had another order, which does not show how far "
             f"users look; at least {FEWEST_VARIED} are needed, or a known bias of positions"
         )
     return ""
@@ -320,9 +332,8 @@ def _judged(name: str, found: Estimate | None, refusal: str, z: float, deviation
             f"its lists are so unlike those that were shown that {n:,} lists tell as much as {effective:.0f} of its own"
         )
     if refusal or found is None:
-        return CandidateValue(
-            name, *[nothing] * 6, effective, unsupported, "unknown", f"cannot be told from this log, because {refusal}"
-        )
+        told = (nothing, nothing, nothing, nothing, nothing, nothing, effective, unsupported)
+        return CandidateValue(name, *told, "unknown", f"cannot be told from this log, because {refusal}")
     value = (found.value, found.value - z * found.error - found.below, found.value + z * found.error + found.above)
     half = z * found.difference_error
     low, high = found.difference - half - found.below, found.difference + half + found.above
