@@ -45,7 +45,8 @@ def visits(definition: Definition, last: int) -> Iterator[list[NewEvent]]:
     name, ids, now = definition.spec.name, [f"d{n}" for n in range(N_DOCUMENTS)], time.time()
     for number in itertools.count(last + 1, 3):
         key, raw = f"filled-{number:09}", rng.random((N_DOCUMENTS, N_FEATURES))
-        order, way, _ = definition.order(definition.start, False, key, raw, N_DOCUMENTS)
+        way = definition.list_kind(key, frozen=False)
+        order, _ = definition.order(way, definition.start, key, raw, N_DOCUMENTS)
         yield [
             NewEvent(name, IMPRESSION, key, now, pack(StoredImpression.of(1, ids, order, way)), pack_features(raw)),
             NewEvent(name, FEEDBACK, f"e-{key}", now, pack(StoredFeedback(key, [number % 2], None, None))),

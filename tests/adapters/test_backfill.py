@@ -194,6 +194,17 @@ class TestImitation:
         assert after.of("examination").memory is logged.of("examination").memory
         assert not np.array_equal(after.weights, logged.weights)
 
+    def test_what_is_known_of_users_is_of_the_columns_that_there_are(self):
+        learner, _, logged = taught("curves >> mgd-dsp", 5)
+        assert logged.of("examination").memory, "users of the log are known"
+        columns = {len(logged.weights)}
+        for each, (query, ranking, _) in enumerate(lists(100, seed=2)):
+            logged = learner.imitate(logged, query, ranking, stream(each, "log"))
+            columns.add(len(logged.weights))
+            known = logged.of("examination").memory.get("examination_documents")
+            assert known is None or known.shape == (2, len(logged.weights) + 1)
+        assert len(columns) > 1, "the knots have moved"
+
     def test_long_lists_are_cut_and_one_document_teaches_nothing(self):
         learner, _, logged = self.imitated("mgd-dsp", 1)
         features = np.random.default_rng(1).random((IMITATED_DOCUMENTS + 50, N_FEATURES))

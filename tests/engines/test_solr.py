@@ -17,6 +17,7 @@ from tests.export import test_curves as curves
 from tests.export import test_engines as lines
 
 from duelrank.export import LinearModel, export
+from duelrank.export.pinned import PinnedDocument, PinnedQuery, export_pinned
 from duelrank.representation import Fixed, MinMax, Standard, Unscaled
 
 pytestmark = pytest.mark.engines
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.engines
 FEATURES = ("titleMatch", "descriptionMatch", "price", "rating")
 MATCHES = {"titleMatch": "{!dismax qf=title}${text}", "descriptionMatch": "{!dismax qf=description}${text}"}
 SCALINGS = Fixed((MinMax(0.0, 6.5), Standard(1.5, 0.7), MinMax(2.0, 300.0), Unscaled()))
+#: Documents of two queries; the second one finds nothing else, and has characters that XML writes in another way.
+PINNED = {"red shoe": ["p007", "p123"], 'grün & "<teuer>"': ["p042"]}
 
 
 class Core:
@@ -62,6 +65,8 @@ def core(java: Callable[[str], Java], tmp_path_factory: pytest.TempPathFactory) 
     """A Solr with the products and the features."""
     folder = tmp_path_factory.mktemp("solr")
     shutil.copytree(HERE / "solr" / "home", folder / "home")
+    chosen = [PinnedQuery(text, 9, [PinnedDocument(id, 9.0, 9.0, 1.0) for id in ids]) for text, ids in PINNED.items()]
+    (folder / "home" / "products" / "conf" / "elevate.xml").write_text(export_pinned(chosen, "solr"), "utf-8")
     with java("solr").serve(folder, "Serve.java", folder / "home", options=(f"-Dsolr.log.dir={folder}",)) as server:
         found = Core(server.printed("listening at ") + "/products")
         ask(f"{found.url}/update", products(), commit="true")
@@ -244,3 +249,17 @@ def test_a_feature_that_the_store_lacks_is_refused(core: Core) -> None:
     with pytest.raises(Refused, match="colour") as refused:
         core.upload(export(LinearModel("lacking", 1, ("price", "colour"), [1.0, 2.0]), "solr"))
     assert refused.value.status == 400
+
+
+def test_pinned_documents_come_first(core: Core) -> None:
+    def found(text: str) -> list[tuple[str, bool]]:
+        asked = {"q": text, "defType": "edismax", "qf": "title", "fl": "id,[elevated]"}
+        answer = ask(f"{core.url}/elevated", **asked)["response"]["docs"]
+        return [(each["id"], each["[elevated]"]) for each in answer]
+
+    for text, ids in PINNED.items():
+        for asked in (text, text.upper()):
+            pinned = [(id, True) for id in ids]
+            assert found(asked)[: len(ids)] == pinned
+            assert [each for each in found(asked) if each[1]] == pinned
+    assert {pinned for _, pinned in found("blue shoe")} == {False}

@@ -101,7 +101,8 @@ def test_who_chooses_ids_by_the_public_seed_predicts_no_list(any_url, kit):
     spec = kit.spec(start=AGAINST, guard=GuardSpec(share=0.1, promote=(1.0,)))
     guess, predicted = Definition(spec, 0.0, np.array([1.0, 0.0, 0.0, 0.0]).tobytes()), {}
     for number in itertools.count():
-        order, way, _ = guess.order(guess.start, False, f"i{number}", kit.table(number), 5)
+        way = guess.list_kind(f"i{number}", frozen=False)
+        order, _ = guess.order(way, guess.start, f"i{number}", kit.table(number), 5)
         predicted[number] = (way, [f"d{place}" for place in order])
         if sum(way == GUARD for way, _ in predicted.values()) == 50:
             break

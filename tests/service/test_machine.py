@@ -150,8 +150,9 @@ class Log:
             key, raw = f"i{what[0]}", np.random.default_rng(what[0]).random(shape)
             raw.flags.writeable = False
             share = 1.0 if machine.guard is None else machine.guard.learned_share
-            made = definition.order(self.states[version], machine.frozen, key, raw, 3, None, share, machine.imitates)
-            self.shown[key] = StoredImpression.of(version, list("vwxyz"), *made), raw
+            list_kind = definition.list_kind(key, machine.frozen, share, machine.imitates)
+            order, teams = definition.order(list_kind, self.states[version], key, raw, 3)
+            self.shown[key] = StoredImpression.of(version, list("vwxyz"), order, list_kind, teams), raw
             self.add("ranked", key, pack(self.shown[key][0]))
         elif kind == "feedback":
             user = (b"", b"user 001", b"user 002")[what[3] if len(what) > 3 else 0]

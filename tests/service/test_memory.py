@@ -544,7 +544,7 @@ class TestStore:
         for number in range(6):
             memories.append(counted(remember, memories[-1], f"query {number % 4}"))
         for number, (before, after) in enumerate(pairwise(memories), 1):
-            store.save_changes(after, before, number, 0.0, False)
+            store.save_changes(after, before, number, 0.0)
         behind = store.load(up_to=2)
         assert same_records(remember, behind[0], memories[2])
         store.save_all(memories[4], 4, 0.0)
@@ -554,13 +554,38 @@ class TestStore:
             assert number == 6
             assert same_records(remember, memory, memories[6])
 
+    def test_a_large_memory_is_saved_in_pieces(self, storage, kit, monkeypatch):
+        monkeypatch.setattr("duelrank.service.rankers.PIECE", 400)
+        remember = Definition(kit.spec(algorithm=RECIPE), 0.0).remember
+        store, memory = MemoryStore(storage, remember, "shop"), remember.start()
+        for number in range(20):
+            memory = counted(remember, memory, f"query {number}")
+        store.save_all(memory, 1, 0.0)
+        stored = [storage.snapshots.list("shop", f"memory-{place}") for place in range(20)]
+        sizes = [each[0].size for each in stored if each]
+        assert len(sizes) > 3
+        assert max(sizes) < 400 + remember.table.n_bytes(memory) / 20 * 2
+        assert same_records(remember, store.load()[0], memory)
+        few = remember.without(remember.without(memory, "query 3"), "query 4")
+        store.save_all(few, 2, 0.0, reset=True)
+        assert same_records(remember, store.load(1)[0], memory), "an older checkpoint is complete"
+        for begin in (({}, 0), (memory, 1)):
+            assert same_records(remember, store.follow(*begin)[0], few)
+        nothing = remember.without(few)
+        store.save_all(nothing, 3, 0.0, reset=True)
+        store.prune(3)
+        left = [storage.snapshots.load("shop", f"memory-{place}") for place in range(len(sizes))]
+        assert [each.body for each in left] == [b""] * len(sizes), "no text of a query stays"
+        assert same_records(remember, store.load()[0], nothing)
+        assert store.load()[0]["lists"] == memory["lists"]
+
     def test_what_is_removed_while_it_is_read_is_read_again(self, storage, kit, monkeypatch):
         remember = Definition(kit.spec(algorithm=RECIPE), 0.0).remember
         store = MemoryStore(storage, remember, "shop")
         first = counted(remember, remember.start(), "one")
         second = counted(remember, first, "two")
-        store.save_changes(first, remember.start(), 1, 0.0, False)
-        store.save_changes(second, first, 2, 0.0, False)
+        store.save_changes(first, remember.start(), 1, 0.0)
+        store.save_changes(second, first, 2, 0.0)
         load = type(storage.snapshots).load
 
         def late(snapshots, name, kind, number=None):
@@ -575,19 +600,25 @@ class TestStore:
         assert number == 2
         assert same_records(remember, memory, second)
 
-    def test_a_damaged_memory_leads_to_an_older_checkpoint(self, sqlite_url, storage, kit):
+    @pytest.mark.parametrize("kind", ["memory-changes", "memory", "memory-0"])
+    def test_a_damaged_memory_leads_to_an_older_checkpoint(self, sqlite_url, storage, kit, monkeypatch, kind):
+        monkeypatch.setattr("duelrank.service.leader.MEMORY_BYTES", 100)
+
         async def life(service):
             start = service.ranker("shop").impressions
             await visit(service, kit, range(start, start + 5))
             await settled(kit, service, start + 5)
+            service._background._term._tidied = -1e9
+            await kit.rounds(service)
             return records(service)
 
         for _ in range(3):
             before = lived(storage, kit, life)
         with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as database:
             database.execute(
-                "UPDATE duelrank_snapshots SET checksum = checksum + 1 WHERE kind = 'memory-changes' AND number = "
-                "(SELECT max(number) FROM duelrank_snapshots WHERE kind = 'memory-changes')"
+                "UPDATE duelrank_snapshots SET checksum = checksum + 1 WHERE kind = ? AND number = "
+                "(SELECT max(number) FROM duelrank_snapshots WHERE kind = ?)",
+                (kind, kind),
             )
         database.close()
 
@@ -653,25 +684,54 @@ class TestProcesses:
         assert asyncio.run(read()) == before
 
 
-def test_what_does_not_explore_raises_no_document_for_a_try(storage, kit):
-    """Neither a frozen ranker nor one that is compared in an experiment, which both show their best lists."""
+def with_a_new_one(number: int) -> RankRequest:
+    documents = [Document("new", [0.5] * 4), *same(number).documents]
+    return RankRequest(documents, f"i{number}", query="red shoes", explain=True)
 
+
+async def tried(service, numbers) -> bool:
+    """Whether a list raises the new document, of which nobody has said anything."""
+    lists = [(await service.rank("shop", with_a_new_one(number))).ranking for number in numbers]
+    return any(each.id == "new" and each.memory for shown in lists for each in shown)
+
+
+def test_frozen_rankers_and_experiments_raise_no_document_for_a_try(storage, kit):
     async def life(service):
         await visit(service, kit, range(30))
         await settled(kit, service, 30)
-        documents = [*same(0).documents, Document("new", [0.5] * 4)]
         await service.create_experiment(ExperimentSpec("spring", ("engine",), rankers=("shop",), length=6))
+        documents = with_a_new_one(0).documents
         asked = [ShowRequest({"engine": []}, f"s{number}", None, documents, "red shoes") for number in range(9)]
         compared = [(await service.show("spring", each)).documents[0] for each in asked]
         await service.control("shop", "freeze")
-        requests = [RankRequest(documents, f"f{number}", query="red shoes") for number in range(9)]
-        frozen = [(await service.rank("shop", each)).ids[0] for each in requests]
+        frozen = await tried(service, range(100, 110))
         await service.control("shop", "resume")
-        requests = [RankRequest(documents, f"r{number}", query="red shoes") for number in range(9)]
-        learning = [(await service.rank("shop", each)).ids[0] for each in requests]
-        assert ("new" in learning, set(frozen), set(compared)) == (True, {"d3"}, {"d3"})
+        assert (frozen, set(compared), await tried(service, range(110, 120))) == (False, {"d3"}, True)
 
     lived(storage, kit, life, algorithm="remember(curious=1.0) >> wmgd-dsp")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"exploration": 0.0},
+        {"mode": "shadow"},
+        {"guard": GuardSpec(share=1.0, promote=(1.0,)), "imitate": 0},
+        {"guard": GuardSpec(share=1e-9, promote=(1.0,)), "imitate": 1000},
+    ],
+    ids=["greedy", "shadow", "guard", "baseline"],
+)
+def test_only_lists_that_explore_raise_a_document_for_a_try(storage, kit, spec):
+    """The order of the others is compared, or is the best one; a raise would change it, or be learned as if it had."""
+
+    async def life(service):
+        await service.backfill("shop", [replace_query(logged(kit, number), "red shoes") for number in range(10)])
+        await taught(kit, service, 10)
+        shown = (await service.rank("shop", with_a_new_one(0))).ranking
+        assert any(each.memory for each in shown), "the query is known"
+        assert not await tried(service, range(100, 110))
+
+    lived(storage, kit, life, algorithm="remember(curious=1.0) >> wmgd-dsp", **spec)
 
 
 def test_a_document_below_the_top_has_its_place_by_what_users_chose(storage, kit):

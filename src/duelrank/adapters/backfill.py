@@ -106,7 +106,8 @@ class LogLearner:
     def imitate(self, logged: State, query: Query, ranking: Ranking, stream: Stream) -> State:
         """Return the state after one more list that is imitated: each document is better than all below it, clicked or not.
 
-        A pair counts by its distance in the list, and the list as `IMITATED_WORTH` updates. What is known of users does not change.
+        A pair counts by its distance in the list, and the list as `IMITATED_WORTH` updates. What is known of users does not change,
+        unless the columns of the representation do: it is about these.
 
         Parameters
         ----------
@@ -120,7 +121,9 @@ class LogLearner:
         order = ranking[:IMITATED_DOCUMENTS]
         gains = np.arange(len(order), 0.0, -1.0)
         after = self.learn(logged, query, order, Feedback.trusted(gains > 0.0, None, gains), stream)
-        known = replaced(after.memory, "examination", logged.of("examination").memory)
+        known = after.memory
+        if _same_columns(logged, after):  # else the examination model, which has a number for each column, starts again
+            known = replaced(known, "examination", logged.of("examination").memory)
         return replace(after, memory=known, updates=logged.updates + IMITATED_WORTH * (after.updates - logged.updates))
 
     def handed_over(self, state: State, logged: State) -> State:
@@ -130,14 +133,12 @@ class LogLearner:
         weights. The counts of the ranker do not change, nor does the memory of its parts, unless its columns changed; what it
         remembers of queries stays. A log without a pair of a click and a skip does not change the weights.
         """
-        seen = _seen(logged)
-        same = same_knots(_seen(state).get("representation", {}), seen.get("representation", {}))
-        memory = state.memory if same else self._fresh(state, len(logged.weights))
+        memory = state.memory if _same_columns(state, logged) else self._fresh(state, len(logged.weights))
         weights = self._ranker.allowed(logged.weights)
         if logged.updates:
             trusted = LENGTH * min(1.0, math.sqrt(logged.updates / ENOUGH))
             weights = _scaled(weights, max(trusted, norm(state.weights)))
-        for name, known in seen.items():
+        for name, known in _seen(logged).items():
             memory = replaced(memory, name, known)
         return State(weights, state.step, state.updates, memory)
 
@@ -150,6 +151,10 @@ class LogLearner:
 def _seen(state: State) -> Memory:
     """Return the memory of the representation, by its name; empty if there is none."""
     return {name: known for name, known in state.memory.items() if name == "representation"}
+
+
+def _same_columns(one: State, other: State) -> bool:
+    return same_knots(one.memory.get("representation", {}), other.memory.get("representation", {}))
 
 
 def _scaled(weights: Weights, length: float) -> Weights:

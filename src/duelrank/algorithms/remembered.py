@@ -205,10 +205,10 @@ class Remember(Part):
         """Return the memory before the first list."""
         return {**self.table.start(), "rate": _NO_RATE, "lists": np.zeros(1, np.int64)}
 
-    def boosts(self, memory: Memory, query: Query) -> Boosts:
-        """Return the boosts of the documents of a query; empty if nothing is known about it."""
+    def boosts(self, memory: Memory, query: Query, stream: Stream | None = None) -> Boosts:
+        """Return the boosts of the documents of a query, with a stream those of a list that explores; empty if nothing is known."""
         model = self.model(memory, query.id)
-        return self.boosts_of(model, click_rate(memory), keys_of(query)) if model.size else NO_BOOSTS
+        return self.boosts_of(model, click_rate(memory), keys_of(query), stream) if model.size else NO_BOOSTS
 
     def model(self, memory: Memory, query: str) -> NDArray[np.int64]:
         """Return the packed form of a query; empty if nothing is known about it, or if that has no effect."""
@@ -245,11 +245,6 @@ class Remember(Part):
         documents = [RememberedDocument(*row) for row in zip(*columns, strict=True)]
         return sorted(documents, key=lambda each: -each.boost)
 
-    def drawn(self, memory: Memory, query: Query, stream: Stream) -> Boosts:
-        """Return the boosts of a list that explores."""
-        model = self.model(memory, query.id)
-        return self.boosts_of(model, click_rate(memory), keys_of(query), stream) if model.size else NO_BOOSTS
-
     def count(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
         """Return the memory after a list."""
         query, users = impression.query, memory.get("examination", {})
@@ -273,9 +268,7 @@ class Remember(Part):
         query, ranking = impression.query, impression.ranking
         ids = [query.documents[row] for row in ranking.tolist()] if query.documents else []
         shown = document_keys(ids) if ids else ranking
-        if bool(ids) != bool(
-            known.names
-        ):  # ids cannot be compared with the rows that were counted before, nor rows with ids
+        if bool(ids) != bool(known.names):  # ids cannot be compared with the rows that were counted before
             known = Remembrance.unpacked(_NOTHING)
         places, counts = kernel.count(known.keys, known.counts, shown, clicks, seen, self._kept, self.documents)
         keys = np.concatenate((known.keys, shown))[places]
@@ -418,7 +411,7 @@ class Remembered(Algorithm):
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Explore as the base does, with boosts; a query that has boosts keeps them."""
         if not query.boosts.size:
-            query = query.with_boosts(self.remember.drawn(state.of("remember").memory, query, stream))
+            query = query.with_boosts(self.remember.boosts(state.of("remember").memory, query, stream))
         return self.base.explore(state.of("base"), query, length, stream)
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:

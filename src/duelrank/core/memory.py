@@ -194,6 +194,18 @@ class QueryMemory:
         found = [newer_records(bucket, since) for bucket in buckets if bucket is not None]
         return np.concatenate(found) if found else _EMPTY
 
+    def pieces(self, memory: Memory, size: int) -> Iterator[NDArray[np.int64]]:
+        """Yield all records, in arrays of at least ``size`` bytes, except the last one."""
+        found, n_bytes = list[NDArray[np.int64]](), 0
+        for bucket in (memory[name] for name in self._names if name in memory):
+            found.append(bucket)
+            n_bytes += bucket.nbytes
+            if n_bytes >= size:
+                yield np.concatenate(found)
+                found, n_bytes = [], 0
+        if n_bytes:
+            yield np.concatenate(found)
+
     def merged(self, memory: Memory, records: NDArray[np.int64]) -> Memory:
         """Return the memory with records of `records` in place of older ones; the least recently written ones are forgotten."""
         after, at = {**memory, "queries_oldest": memory["queries_oldest"].copy()}, 0

@@ -495,7 +495,7 @@ class Definition:
         """The memory of queries in the algorithm, None if it has none."""
         return memory_of(self._base)
 
-    def boosts(self, memory: Memory, id: str, query: str, documents: Sequence[str], explore: bool = True) -> Boosts:
+    def boosts(self, memory: Memory, id: str, query: str, documents: Sequence[str], explore: bool) -> Boosts:
         """Return the boosts of the documents of an impression; empty if there are none, or if its list is made without them.
 
         Parameters
@@ -539,51 +539,62 @@ class Definition:
         found: NDArray[np.float64] = np.sqrt(((columns * belief) ** 2).sum(axis=1))
         return found
 
+    def list_kind(self, id: str, frozen: bool, learned_share: float = 1.0, imitates: bool = False) -> int:
+        """Return the kind of the list of an impression.
+
+        A ranker that imitates shows the client's order. A guarded ranker decides a share of the lists that are not guard lists.
+        """
+        if imitates:
+            return BASELINE
+        number = self._stream_number(id)
+        if self.spec.guard is not None:
+            kind = draw_kind(derive(self._guard_key, number), self.spec.guard.share, learned_share)
+            if kind != "learned":
+                return GUARD if kind == "guard" else BASELINE
+        if self.spec.mode == "shadow":
+            return SHADOW
+        rate = 0.0 if frozen else self.spec.exploration
+        greedy = rate < 1.0 and uniform(derive(self._coin_key, number)) >= rate
+        return GREEDY if greedy else EXPLORED
+
     def order(
         self,
+        kind: int,
         state: State,
-        frozen: bool,
         id: str,
         raw: Features,
         length: int,
         pinned: State | None = None,
-        learned_share: float = 1.0,
-        imitates: bool = False,
         boosts: Boosts = NO_BOOSTS,
-    ) -> tuple[list[int], int, bytes]:
-        """Return the order to show, the kind of the list, and the teams of a guard list.
+    ) -> tuple[list[int], bytes]:
+        """Return the order to show in a list of a kind, and the teams of a guard list.
 
-        A shadow shows the order of the pinned state, or the client's; a ranker that imitates shows the client's. A guarded ranker
-        decides a share of the lists that are not guard lists.
+        A shadow shows the order of the pinned state, or the client's.
         """
         if not length:
-            return [], GREEDY, b""  # nothing is left to decide
-        if imitates:
-            return self._own_order(raw, length)
-        if self.spec.guard is None:
-            return *self._order(state, frozen, id, raw, length, pinned, boosts), b""
-        number, n_documents = self._stream_number(id), raw.shape[0]
-        draws = derive(self._guard_key, number)
-        kind = draw_kind(draws, self.spec.guard.share, learned_share)
-        if kind == "learned":
-            return *self._order(state, frozen, id, raw, length, pinned, boosts), b""
-        if kind == "baseline":
-            return self._own_order(raw, length)
-        query, own = self.query(raw, boosts), np.arange(n_documents)
-        # Without a preference it is a tie with the client's order, not a random order that would lose.
-        prefers = self._prefers(state, query)
-        best = self.algorithm.best(state, query, derive(self._rank_key, number)) if prefers else own
-        ranking, teams = guard_list(own, best, length, draws)
-        return ranking.tolist(), GUARD, pack_teams(teams)
+            return [], b""  # nothing is left to decide
+        query = self.query(raw, boosts)  # raises for every kind of list: what is refused must not depend on chance
+        own, number = list(range(len(raw))), self._stream_number(id)
+        draws = derive(self._rank_key, number)
+        if kind == EXPLORED:
+            return self.algorithm.rank(state, query, length, draws).ranking.tolist(), b""
+        if kind == GUARD:
+            # Without a preference it is a tie with the client's order, not a random order that would lose.
+            best = self.algorithm.best(state, query, draws) if self._prefers(state, query) else np.array(own)
+            drafting = derive(self._guard_key, number)
+            uniform(drafting)  # which `list_kind` has used
+            ranking, teams = guard_list(np.array(own), best, length, drafting)
+            return ranking.tolist(), pack_teams(teams)
+        shown = pinned if kind == SHADOW else state
+        if kind == BASELINE or shown is None:
+            return own[:length], b""
+        return self.algorithm.best(shown, query, draws)[:length].tolist(), b""
 
     def own_order(self, version: Version, id: str, raw: Features, boosts: Boosts = NO_BOOSTS) -> bool:
         """Whether a version shows documents in the client's order, or would have no reason for another one."""
-        if version.imitates or (self.spec.mode == "shadow" and version.pin is None):
+        kind = self.list_kind(id, version.frozen, version.learned_share, version.imitates)
+        if kind == BASELINE or (kind == SHADOW and version.pin is None):
             return True
-        if self.spec.guard is not None:
-            draws = derive(self._guard_key, self._stream_number(id))
-            if draw_kind(draws, self.spec.guard.share, version.learned_share) == "baseline":
-                return True
         state = version.state if version.pin is None else version.pin[1]
         return not self._prefers(state, self.query(raw, boosts))
 
@@ -593,29 +604,9 @@ class Definition:
             return bool(query.boosts.size) or bool(state.weights.any())
         return bool(np.ptp(self.algorithm.scores(state, query.features, np.array([0, query.n_documents]))))
 
-    def _own_order(self, raw: Features, length: int) -> tuple[list[int], int, bytes]:
-        self.query(raw)  # raises as it does for other lists: what is refused must not depend on chance
-        return list(range(min(length, raw.shape[0]))), BASELINE, b""
-
     def _stream_number(self, id: str) -> int:
         """Return the number of the random streams of an impression."""
         return hash63(id, self._salt)
-
-    def _order(
-        self, state: State, frozen: bool, id: str, raw: Features, length: int, pinned: State | None, boosts: Boosts
-    ) -> tuple[list[int], int]:
-        number, n_documents = self._stream_number(id), raw.shape[0]
-        query = self.query(raw, boosts)
-        if self.spec.mode == "shadow":
-            if pinned is None:
-                return list(range(min(length, n_documents))), SHADOW
-            return self.algorithm.best(pinned, query, derive(self._rank_key, number))[:length].tolist(), SHADOW
-        rate = 0.0 if frozen else self.spec.exploration
-        if rate < 1.0 and uniform(derive(self._coin_key, number)) >= rate:
-            best = self.algorithm.best(state, query, derive(self._rank_key, number))
-            return best[:length].tolist(), GREEDY
-        order: list[int] = self.algorithm.rank(state, query, length, derive(self._rank_key, number)).ranking.tolist()
-        return order, EXPLORED
 
     def best(self, state: State, id: str, raw: Features, boosts: Boosts = NO_BOOSTS) -> list[int]:
         """Return all documents of an impression in the order of a state, without exploring."""

@@ -147,9 +147,8 @@ class Follower(Background):
             return
         try:
             ranker.followed = MemoryStore(self._storage, remember, name).follow(*ranker.followed)
-        except (
-            StoreCorrupt
-        ) as error:  # lists are ranked with what is known until the leader saves the whole memory again
+        except StoreCorrupt as error:
+            # Lists are ranked with what is known until the leader saves the whole memory again.
             logger.error("the memory of queries of %r cannot be read: %s", name, error)
 
     def _load_status(self, name: str, ranker: Ranker | Experiment) -> None:

@@ -508,9 +508,8 @@ class Term:
         newest = versions.load()
         if machine.version > 1 and (newest is None or newest.version < machine.version):
             if self._followed:
-                self._save_memory(
-                    name, progress
-                )  # first: a follower that serves the version has what it knows of queries
+                # First: a follower that serves the version has what it knows of queries.
+                self._save_memory(name, progress)
             versions.save(newest := Version.of(machine, time))  # the last leader has only appended it
         if newest is not None:
             self._rankers.serve(name, newest)
@@ -657,10 +656,13 @@ class Term:
         if (remember := machine.definition.remember) is None or machine.remembered is progress.saved_memory:
             return
         store, memory, reset = MemoryStore(self._storage, remember, name), machine.remembered, machine.forgotten
-        parts = (machine.number, self._clock.time(), reset != progress.saved_forgotten)
-        progress.memory_bytes += store.save_changes(memory, progress.saved_memory, *parts)
-        if parts[-1]:
-            progress.memory_bytes = sys.maxsize  # what was forgotten leaves the disk with the changes that have it
+        if reset == progress.saved_forgotten:
+            progress.memory_bytes += store.save_changes(
+                memory, progress.saved_memory, machine.number, self._clock.time()
+            )
+        else:
+            store.save_all(memory, machine.number, self._clock.time(), reset=True)
+            progress.memory_bytes = 0
         progress.saved_memory, progress.saved_forgotten = memory, reset
 
     def _tidy_memory(self, name: str, progress: RankerProgress) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 from threading import Lock
 from typing import TypeVar
 
@@ -41,6 +42,9 @@ T = TypeVar("T")
 #: Which older versions are kept: the first of each period, up to an age, both in seconds. One per minute for an hour, one per
 #: hour for a day, one per day for a month.
 THINNED = ((60.0, 3600.0), (3600.0, 86400.0), (86400.0, 31 * 86400.0))
+#: Bytes of a piece of a full memory of queries. A value of SQLite or PostgreSQL has at most a gigabyte, and a larger one would be
+#: copied several times to save it.
+PIECE = 1 << 27
 
 
 class StoredVersion(msgspec.Struct, array_like=True):
@@ -189,22 +193,24 @@ class StoredStep(msgspec.Struct, array_like=True):
 
 
 class StoredMemory(msgspec.Struct, array_like=True):
-    """Records of queries: all of them, or those that have changed; ``reset`` says that others are forgotten.
+    """Records of queries that have changed; or without any, how many pieces of a full memory have them.
 
-    ``rate`` are the clicks and views of all queries, with which boosts are computed.
+    ``rate`` are the clicks and views of all queries, with which boosts are computed, and ``lists`` the number of counted lists.
+    Changes that forget something have no records, but ``reset``: the full memory of the same event has what is left.
     """
 
     records: bytes
     rate: tuple[float, float]
     lists: int
     reset: bool = False
+    pieces: int = 0
 
 
 class MemoryStore:
     """Saves and loads what a ranker remembers of queries: from time to time all of it, and otherwise what has changed.
 
     A snapshot has the number of the last event that it covers. That of a checkpoint is the newest full one up to its number, with
-    the changes between the two.
+    the changes between the two. A full one is in pieces, each of a kind of its own.
 
     Parameters
     ----------
@@ -219,21 +225,34 @@ class MemoryStore:
     def __init__(self, storage: Storage, remember: Remember, name: str) -> None:
         self._snapshots, self._remember, self._name = storage.snapshots, remember, name
 
-    def save_changes(self, memory: Memory, before: Memory, number: int, time: float, reset: bool) -> int:
-        """Save what has changed since an earlier memory, or with ``reset`` everything; return the number of bytes."""
-        since = -1 if reset else int(before["lists"][0]) - 1
-        records = self._remember.table.records(memory, since, None if reset else before)
-        return self._save(log.MEMORY_CHANGES, memory, records, number, time, reset)
+    def save_changes(self, memory: Memory, before: Memory, number: int, time: float) -> int:
+        """Save what has changed since an earlier memory; return the number of bytes."""
+        records = self._remember.table.records(memory, int(before["lists"][0]) - 1, before)
+        return self._save(log.MEMORY_CHANGES, memory, number, time, _bytes(records))
 
-    def save_all(self, memory: Memory, number: int, time: float) -> int:
-        """Save everything; return the number of bytes."""
-        return self._save(log.MEMORY, memory, self._remember.table.records(memory), number, time, True)
+    def save_all(self, memory: Memory, number: int, time: float, reset: bool = False) -> None:
+        """Save everything; with ``reset``, those who follow the changes forget what is not in it."""
+        kinds, saved = self._pieces(), 0
+        for saved, records in enumerate(self._remember.table.pieces(memory, PIECE), 1):
+            self._snapshots.save(self._name, _piece(saved - 1), number, time, _bytes(records))
+        for kind in kinds[saved:]:  # of a larger memory, which may have what is forgotten
+            self._snapshots.save(self._name, kind, number, time, b"")
+        self._save(log.MEMORY, memory, number, time, pieces=saved)  # last: those that are listed are complete
+        if reset:
+            self._save(log.MEMORY_CHANGES, memory, number, time, reset=True)
 
     def _save(
-        self, kind: str, memory: Memory, records: NDArray[np.int64], number: int, time: float, reset: bool
+        self,
+        kind: str,
+        memory: Memory,
+        number: int,
+        time: float,
+        records: bytes = b"",
+        reset: bool = False,
+        pieces: int = 0,
     ) -> int:
         clicks, views = memory["rate"].tolist()
-        body = log.pack(StoredMemory(records.astype("<i8").tobytes(), (clicks, views), int(memory["lists"][0]), reset))
+        body = log.pack(StoredMemory(records, (clicks, views), int(memory["lists"][0]), reset, pieces))
         self._snapshots.save(self._name, kind, number, time, body)
         return len(body)
 
@@ -252,44 +271,73 @@ class MemoryStore:
 
     def _gone(self, after: int) -> bool:
         """Whether changes after an event may have been removed, because a full memory has them."""
-        return min(self._full(), default=0) > after
+        return min(self._numbers(log.MEMORY), default=0) > after
 
     def _newest_full(self, up_to: int | None = None) -> tuple[Memory, int]:
-        start = self._remember.start()
-        number = max((number for number in self._full() if up_to is None or number <= up_to), default=0)
-        return (self._added(start, log.MEMORY, number) if number else start), number
+        full = (number for number in self._numbers(log.MEMORY) if up_to is None or number <= up_to)
+        number = max(full, default=0)
+        return self._full(number), number
+
+    def _full(self, number: int) -> Memory:
+        """Return the full memory of an event; an empty one if it was removed meanwhile, which the caller finds out."""
+        empty = self._remember.start()
+        head = self._snapshots.load(self._name, log.MEMORY, number)
+        if head is None:
+            return empty
+        stored = log.unpack(head.body, StoredMemory)
+        memory = self._merged(empty, b"", stored)
+        for place in range(stored.pieces):
+            piece = self._snapshots.load(self._name, _piece(place), number)
+            if piece is None:
+                return empty
+            memory = self._merged(memory, piece.body, stored)
+        return memory
 
     def bytes_since_full(self) -> int:
         """Return the number of bytes of the changes since everything was saved."""
-        full = max(self._full(), default=0)
+        full = max(self._numbers(log.MEMORY), default=0)
         return sum(info.size for info in self._snapshots.list(self._name, log.MEMORY_CHANGES) if info.number > full)
 
-    def _full(self) -> list[int]:
-        return [info.number for info in self._snapshots.list(self._name, log.MEMORY)]
+    def _numbers(self, kind: str) -> list[int]:
+        return [info.number for info in self._snapshots.list(self._name, kind)]
+
+    def _pieces(self) -> list[str]:
+        """Return the kinds of the pieces of all full ones."""
+        return list(takewhile(lambda kind: self._snapshots.list(self._name, kind), map(_piece, count())))
 
     def _changed(self, memory: Memory, after: int, up_to: int | None = None) -> tuple[Memory, int]:
-        for info in self._snapshots.list(self._name, log.MEMORY_CHANGES):
-            if info.number > after and (up_to is None or info.number <= up_to):
-                memory, after = self._added(memory, log.MEMORY_CHANGES, info.number), info.number
+        for number in self._numbers(log.MEMORY_CHANGES):
+            if number <= after or (up_to is not None and number > up_to):
+                continue
+            found, after = self._snapshots.load(self._name, log.MEMORY_CHANGES, number), number
+            if found is not None:  # else a full one has replaced it meanwhile, which the caller finds out
+                stored = log.unpack(found.body, StoredMemory)
+                memory = self._full(number) if stored.reset else self._merged(memory, stored.records, stored)
         return memory, after
 
-    def _added(self, memory: Memory, kind: str, number: int) -> Memory:
-        found = self._snapshots.load(self._name, kind, number)
-        if found is None:  # a full one has replaced it meanwhile, which the caller finds out
-            return memory
-        stored = log.unpack(found.body, StoredMemory)
-        table, records = self._remember.table, np.frombuffer(stored.records, "<i8").astype(np.int64)
-        after = table.merged(self._remember.start() if stored.reset else memory, records)
+    def _merged(self, memory: Memory, records: bytes, stored: StoredMemory) -> Memory:
+        after = self._remember.table.merged(memory, np.frombuffer(records, "<i8").astype(np.int64))
         return {**after, "rate": np.array(stored.rate), "lists": np.array([stored.lists])}
 
     def prune(self, oldest: int) -> None:
         """Remove what no checkpoint from this number on needs."""
-        full = self._full()
+        full = self._numbers(log.MEMORY)
         first = max((number for number in full if number <= oldest), default=0)
         if first:
-            changes = [info.number for info in self._snapshots.list(self._name, log.MEMORY_CHANGES)]
-            self._snapshots.prune(self._name, log.MEMORY, 1, [number for number in full if number >= first])
-            self._snapshots.prune(self._name, log.MEMORY_CHANGES, 1, [each for each in changes if each > first])
+            kept = [number for number in full if number >= first]
+            for kind in (log.MEMORY, *self._pieces()):
+                self._snapshots.prune(self._name, kind, 1, kept)
+            changes = [number for number in self._numbers(log.MEMORY_CHANGES) if number > first]
+            self._snapshots.prune(self._name, log.MEMORY_CHANGES, 1, changes)
+
+
+def _piece(place: int) -> str:
+    """Return the kind of a piece of a full memory."""
+    return f"{log.MEMORY}-{place}"
+
+
+def _bytes(records: NDArray[np.int64]) -> bytes:
+    return records.astype("<i8").tobytes()
 
 
 def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:

@@ -27,6 +27,7 @@ from duelrank.representation.fixed import write_representation
 from duelrank.service import intake, log, views
 from duelrank.service.channel import FrontChannel, SaveStep
 from duelrank.service.definition import (
+    EXPLORED,
     GREEDY,
     OLD,
     Change,
@@ -318,9 +319,9 @@ class Service:
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
-        shares = (version.learned_share, version.imitates)
-        boosts = definition.boosts(remembered, id, query, ids, not version.frozen) if query else NO_BOOSTS
-        order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, *shares, boosts)
+        kind = definition.list_kind(id, version.frozen, version.learned_share, version.imitates) if length else GREEDY
+        boosts = definition.boosts(remembered, id, query, ids, explore=kind == EXPLORED) if query else NO_BOOSTS
+        order, teams = definition.order(kind, version.state, id, raw, length, pinned, boosts)
         stopped = version.frozen and kind == GREEDY
         rest = (troubles.missing, troubles.out_of_range, definition.names_digest, stopped, query, boosts, placed, page)
         stored = log.StoredImpression.of(version.version, ids, order, kind, teams, *rest)
