@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import clone
 
-from duelrank import Dataset, evaluate, nDCG, parse
+from duelrank import Dataset, nDCG, offline_performance, parse
 from duelrank.adapters.sklearn import ClickRanker
 from duelrank.core.randomness import stream
 from duelrank.users import User
@@ -35,7 +35,7 @@ def click_log(n_lists: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 def quality(weights: np.ndarray) -> float:
     """Return the mean nDCG@10 of weights on queries that nobody has clicked on."""
-    return evaluate(weights, FOLD.test, nDCG @ 10, stream(0, "evaluation"))
+    return offline_performance(weights, FOLD.test, nDCG @ 10, stream(0, "evaluation"))
 
 
 if __name__ == "__main__":

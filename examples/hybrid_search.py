@@ -25,7 +25,7 @@ from duelrank.core.types import Weights
 from duelrank.datasets import Split
 from duelrank.drawing import COLOURS, figure_class, style_panel
 from duelrank.export import LinearModel, export
-from duelrank.metrics import evaluate, nDCG
+from duelrank.metrics import nDCG, offline_performance
 from duelrank.playground.search import Document, read_library
 
 START = {"bm25": 1.0, "vector": 0.0}  # the search as it is today; vectors are new
@@ -103,7 +103,7 @@ def judged(index: Index, n_queries: int, seed: int) -> Split:
 
 def quality(weights: Weights, queries: Split) -> float:
     """Return nDCG@10."""
-    return evaluate(weights, queries, nDCG @ 10, stream(7, "ties"))
+    return offline_performance(weights, queries, nDCG @ 10, stream(7, "ties"))
 
 
 def learned(

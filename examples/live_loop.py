@@ -5,7 +5,7 @@ from __future__ import annotations
 from duelrank import Feedback, Learner, Snapshot, parse
 from duelrank.core.randomness import stream
 from duelrank.datasets import Synthetic
-from duelrank.metrics import evaluate, nDCG
+from duelrank.metrics import nDCG, offline_performance
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
         clicks = user.click(shown, stream(7, "user", t)).clicks
         learner.learn(impression, Feedback(clicks))
         if t + 1 in (10, 100, 1_000, 2_000):
-            quality = evaluate(learner.weights, fold.test, nDCG @ 10, stream(7, "test"))
+            quality = offline_performance(learner.weights, fold.test, nDCG @ 10, stream(7, "test"))
             print(f"after {t + 1:5} impressions: nDCG@10 {quality:.3f} on unseen queries")
 
 

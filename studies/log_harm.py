@@ -16,7 +16,7 @@ from duelrank import simulate
 from duelrank.core.grammar import as_part
 from duelrank.core.randomness import stream
 from duelrank.datasets import Dataset
-from duelrank.metrics import evaluate
+from duelrank.metrics import offline_performance
 from duelrank.simulation import Feature, Logged
 
 USERS, ALGORITHMS = ("perfect", "navigational", "informational", "almost-random"), ("wmgd-dsp", "pdgd")
@@ -27,7 +27,7 @@ def by_quality(dataset: Dataset) -> list[Feature]:
     fold = dataset.fold(1)
 
     def quality(feature: Feature) -> float:
-        return evaluate(feature.weights(dataset, 1), fold.validation, "nDCG@10", stream(0, "baseline"))
+        return offline_performance(feature.weights(dataset, 1), fold.validation, "nDCG@10", stream(0, "baseline"))
 
     better = [max(Feature(n), Feature(n, rising=True), key=quality) for n in range(fold.n_features)]
     return sorted(better, key=quality)

@@ -19,7 +19,7 @@ from duelrank.core.registry import register
 from duelrank.core.types import Feedback, Gradient, Impression, Memory, State, Stream, Weights
 from duelrank.datasets import Dataset
 from duelrank.kernels.random import derive
-from duelrank.metrics import evaluate
+from duelrank.metrics import offline_performance
 from duelrank.simulation import Baseline, Logged
 from duelrank.users import User
 
@@ -92,13 +92,15 @@ def learned(method: str, name: str, user: str, production: str, lists: int, seed
     for query, ranking, feedback in shown:
         impression = algorithm.observe_list(state, query, ranking, derive(key, state.step))
         state = algorithm.learn(state, impression, feedback, derive(key, state.step))
-    return evaluate(np.ascontiguousarray(state.weights), fold.test, METRIC, stream(seed, "evaluation"))
+    return offline_performance(np.ascontiguousarray(state.weights), fold.test, METRIC, stream(seed, "evaluation"))
 
 
 def quality(weights: Weights, name: str, seed: int) -> float:
     """Return nDCG@10 of given weights on the test queries of the fold of a seed."""
     dataset = as_part(name, Dataset)
-    return evaluate(weights, dataset.fold(1 + (seed - 1) % dataset.n_folds).test, METRIC, stream(seed, "evaluation"))
+    return offline_performance(
+        weights, dataset.fold(1 + (seed - 1) % dataset.n_folds).test, METRIC, stream(seed, "evaluation")
+    )
 
 
 def main() -> None:

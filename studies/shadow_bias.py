@@ -18,7 +18,7 @@ from duelrank import Learner, Query
 from duelrank.core.grammar import as_part
 from duelrank.core.randomness import stream
 from duelrank.datasets import Dataset, Split
-from duelrank.metrics import evaluate
+from duelrank.metrics import offline_performance
 from duelrank.users import User
 
 N_DOCUMENTS, N_FEATURES, LENGTH, METRIC = 20, 6, 10, "nDCG@10"
@@ -53,7 +53,7 @@ class World:
 
     def ndcg(self, weights: Floats) -> float:
         """Return the quality of a ranker; zero weights are a random order."""
-        return evaluate(np.ascontiguousarray(weights), self.test, METRIC, stream(1, "evaluation"))
+        return offline_performance(np.ascontiguousarray(weights), self.test, METRIC, stream(1, "evaluation"))
 
 
 def two_features(seed: int = 1) -> World:
@@ -72,7 +72,7 @@ def two_features(seed: int = 1) -> World:
 def of_dataset(name: str) -> World:
     """Take a fold of a data set; production sorts by its best single feature."""
     fold = as_part(name, Dataset).fold(1)
-    alone = [evaluate(row, fold.train, METRIC, stream(1, "alone")) for row in np.eye(fold.n_features)]
+    alone = [offline_performance(row, fold.train, METRIC, stream(1, "alone")) for row in np.eye(fold.n_features)]
     return World(fold.train, fold.test, fold.n_grades, int(np.argmax(alone)))
 
 

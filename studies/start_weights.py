@@ -15,7 +15,7 @@ from duelrank import Learner
 from duelrank.core.grammar import as_part
 from duelrank.core.randomness import stream
 from duelrank.datasets import Dataset, Fold, Split
-from duelrank.metrics import Metric, evaluate
+from duelrank.metrics import Metric, offline_performance
 from duelrank.users import User
 
 ALGORITHMS, USERS = ("mgd-dsp", "wmgd-dsp", "pdgd"), ("perfect", "navigational", "informational")
@@ -74,7 +74,7 @@ def main() -> None:
     fold = as_part(options.dataset, Dataset).fold(1)
     unit = production(fold.train, options.share)
     # Users of the simulation ask training queries, so production is judged by these.
-    quality, chance = (evaluate(w, fold.train, METRIC, stream(1, "evaluation")) for w in (unit, 0.0 * unit))
+    quality, chance = (offline_performance(w, fold.train, METRIC, stream(1, "evaluation")) for w in (unit, 0.0 * unit))
     print(f"nDCG@10 of production {quality:.3f}, of a random order {chance:.3f}\n")
     print(
         "| user | algorithm | length of the start weights | first tenth | last tenth | all |\n|---|---|---|---|---|---|"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from duelrank.core.errors import InvalidRecipe, ShapeMismatch
 from duelrank.core.randomness import stream
 from duelrank.datasets import Split
-from duelrank.metrics import DISCOUNT, ERR, MAP, MRR, P, evaluate, nDCG, online_performance, per_query
+from duelrank.metrics import DISCOUNT, ERR, MAP, MRR, P, nDCG, offline_performance, online_performance, per_query
 
 METRICS = [nDCG(), nDCG(gain="linear"), MAP(), MRR(), ERR(), P()]
 CUTOFFS = [1, 3, 10]
@@ -202,38 +202,38 @@ class TestEvaluate:
             query, labels = split.query(index), split.judgements(index)
             order = np.argsort(-(query.features @ weights))
             assert value == nDCG(10).of(labels[order], labels)
-        assert evaluate(weights, split, nDCG(10), stream(0, "ties")) == pytest.approx(values.mean())
+        assert offline_performance(weights, split, nDCG(10), stream(0, "ties")) == pytest.approx(values.mean())
 
     def test_a_metric_may_be_given_as_its_text(self, split):
         weights = np.array([1.0, -2.0, 0.5])
-        found = evaluate(weights, split, "nDCG@10", stream(0, "ties"))
-        assert found == evaluate(weights, split, nDCG(10), stream(0, "ties"))
+        found = offline_performance(weights, split, "nDCG@10", stream(0, "ties"))
+        assert found == offline_performance(weights, split, nDCG(10), stream(0, "ties"))
 
     def test_features_that_are_the_labels_rank_perfectly(self, make_split):
         split = make_split([(np.array([[0.0], [2.0], [1.0]]), [0, 2, 1]), (np.array([[1.0], [0.0]]), [1, 0])])
-        assert evaluate(np.array([1.0]), split, nDCG(), stream(0, "ties")) == 1.0
-        assert evaluate(np.array([-1.0]), split, MRR(), stream(0, "ties")) == 1 / 2
+        assert offline_performance(np.array([1.0]), split, nDCG(), stream(0, "ties")) == 1.0
+        assert offline_performance(np.array([-1.0]), split, MRR(), stream(0, "ties")) == 1 / 2
 
     def test_ties_are_broken_at_random_not_by_the_order_of_the_file(self, make_split):
         split = make_split([(np.zeros((4, 2)), [1, 0, 0, 0])])
         n = 4000
-        hits = np.array([evaluate(np.zeros(2), split, P(1), stream(0, "ties", i)) for i in range(n)])
+        hits = np.array([offline_performance(np.zeros(2), split, P(1), stream(0, "ties", i)) for i in range(n)])
         chance = 1 / 4
         assert abs(hits.mean() - chance) < 4 * math.sqrt(chance * (1 - chance) / n)
 
     def test_the_same_stream_gives_the_same_ties(self, make_split):
         split = make_split([(np.zeros((9, 2)), [1, 0, 2, 0, 0, 1, 0, 0, 0])])
-        values = [evaluate(np.zeros(2), split, nDCG(), stream(0, "ties", 3)) for _ in range(2)]
+        values = [offline_performance(np.zeros(2), split, nDCG(), stream(0, "ties", 3)) for _ in range(2)]
         assert values[0] == values[1]
 
     @pytest.mark.parametrize("weights", [np.zeros(2), np.zeros(4), np.zeros((3, 1)), np.zeros(0)])
     def test_weights_of_another_shape_are_refused(self, split, weights):
         with pytest.raises(ShapeMismatch, match="3 features"):
-            evaluate(weights, split, nDCG(), stream(0, "ties"))
+            offline_performance(weights, split, nDCG(), stream(0, "ties"))
 
     def test_no_queries_have_no_mean(self):
         nothing = Split(np.empty((0, 3)), np.empty(0, np.int8), np.zeros(1, np.int64), np.empty(0, "S1"))
-        assert math.isnan(evaluate(np.zeros(3), nothing, nDCG(), stream(0, "ties")))
+        assert math.isnan(offline_performance(np.zeros(3), nothing, nDCG(), stream(0, "ties")))
 
 
 class TestOnlinePerformance:

@@ -7,7 +7,19 @@ import pandas as pd
 import pytest
 
 import duelrank
-from duelrank import MGD, Algorithm, Dataset, Feedback, Learner, Query, RunSpec, Synthetic, evaluate, parse, simulate
+from duelrank import (
+    MGD,
+    Algorithm,
+    Dataset,
+    Feedback,
+    Learner,
+    Query,
+    RunSpec,
+    Synthetic,
+    offline_performance,
+    parse,
+    simulate,
+)
 from duelrank.core.errors import DuelrankError
 from duelrank.core.grammar import listed
 from duelrank.core.validation import explained
@@ -97,11 +109,14 @@ MISTAKES = {
         "split must be three shares",
     ),
     "from_letor(None)": (lambda: Dataset.from_letor(None), "path must be str | Path, got NoneType"),
-    "evaluate(learner)": (
-        lambda: evaluate(learner(), Synthetic(), "nDCG@10", None),
+    "offline_performance(learner)": (
+        lambda: offline_performance(learner(), Synthetic(), "nDCG@10", None),
         "weights must be Weights, got Learner",
     ),
-    "evaluate(data set)": (lambda: evaluate(np.ones(46), Synthetic(), "nDCG@10", None), "split must be Judged"),
+    "offline_performance(data set)": (
+        lambda: offline_performance(np.ones(46), Synthetic(), "nDCG@10", None),
+        "split must be Judged",
+    ),
     "compare(datasets=)": (lambda: compare("mgd", datasets=SMALL), "did you mean dataset"),
     "compare(None)": (lambda: compare(None), "expected a list of names"),
     "compare(out=3)": (lambda: compare("mgd", SMALL, out=3), "must be str | Path, got int"),

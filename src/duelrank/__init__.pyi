@@ -11,7 +11,7 @@ from .evaluation import evaluate
 from .evidence import Comparison
 from .experiments import compare
 from .learner import Learner
-from .metrics import nDCG, online_performance
+from .metrics import nDCG, offline_performance, online_performance
 from .placing import Placement
 from .projection import DocumentSpace
 from .representation import Interactions
@@ -46,6 +46,7 @@ __all__ = [
     "compare",
     "evaluate",
     "nDCG",
+    "offline_performance",
     "online_performance",
     "parse",
     "register",

@@ -282,7 +282,8 @@ class Learner:
     def sample(self, query: Query | ArrayLike, n: int = 31) -> NDArray[np.int64]:
         """Return lists that might be shown for a query now, each drawn independently: (n, length) rows, −1 behind the end.
 
-        They show how likely each document is at each position, for `duelrank.evaluate`. Nothing that is shown or learned depends on it.
+        They show how likely each document is at each position, for `duelrank.evaluate`. Nothing that is shown or learned depends on
+        them.
 
         Examples
         --------

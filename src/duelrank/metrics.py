@@ -237,7 +237,7 @@ def per_query(weights: Weights, split: Judged, metric: Metric | str, stream: Str
 
 
 @explained
-def evaluate(weights: Weights, split: Judged, metric: Metric | str, stream: Stream) -> float:
+def offline_performance(weights: Weights, split: Judged, metric: Metric | str, stream: Stream) -> float:
     """Return the mean of a metric over the queries of a split; NaN if the split is empty.
 
     Examples
@@ -245,10 +245,10 @@ def evaluate(weights: Weights, split: Judged, metric: Metric | str, stream: Stre
     How good are equal weights for all features?
 
     >>> import numpy as np
-    >>> from duelrank import Synthetic, evaluate
+    >>> from duelrank import Synthetic, offline_performance
     >>> from duelrank.core.randomness import stream
     >>> test = Synthetic(n_queries=40, n_features=20).fold(1).test
-    >>> round(evaluate(np.ones(20), test, "nDCG@10", stream(1, "ties")), 2)
+    >>> round(offline_performance(np.ones(20), test, "nDCG@10", stream(1, "ties")), 2)
     0.77
     """
     values = per_query(weights, split, metric, stream)

@@ -10,6 +10,7 @@ KINDS = {
     "memories",
     "guards",
     "baselines",
+    "estimators",
     "collections",
     "algorithms",
     "users",

@@ -78,13 +78,15 @@ class TestBrowsing:
         assert browsing.nearby == []
 
 
+@pytest.fixture(scope="module")
+def small():
+    """Return 40 lists, and a candidate that shows three of their four documents."""
+    lists, _ = random_log(40, (0.5, 0.5, 0.5), candidate=(2, 0, 3))
+    return lists
+
+
 class TestWeights:
     """Estimators against what their definitions say, in loops over lists and positions."""
-
-    @pytest.fixture(scope="class")
-    def small(self):
-        lists, _ = random_log(40, (0.5, 0.5, 0.5), candidate=(2, 0, 3))
-        return lists
 
     def value(self, lists, estimator):
         rewards = Rewards(lists, "clicks")
@@ -129,7 +131,9 @@ class TestWeights:
         expected = small.gains * 0.0
         for i, k in np.ndindex(40, 4):
             expected[i, k] = browsing.attraction[small.shown[i, k]] / (k + 1)
-        residual = Lists(small.covariates, small.rows, small.shown, small.gains - expected, small.sampled, small.candidates)
+        residual = Lists(
+            small.covariates, small.rows, small.shown, small.gains - expected, small.sampled, small.candidates
+        )
         corrected = Rewards(small, "clicks")
         corrected.gains = residual.gains
         correction = Examined().contributions(corrected, browsing.looks, small.candidates[0]).values.mean()
@@ -174,7 +178,8 @@ class TestRefusals:
         rng = np.random.default_rng(1)
         log = [([[0.0], [1.0], [2.0]], [2, 1, 0], rng.random(3) < 0.5) for _ in range(1_000)]
         each = evaluate(log, {"reversed": [-1.0]}).candidates[0]
-        assert each.verdict == "unknown" and np.isnan(each.value)
+        assert each.verdict == "unknown"
+        assert np.isnan(each.value)
         assert each.reason == (
             "cannot be told from this log, because only 0 of 1,000 lists might have had another order, which does not show how far "
             f"users look; at least {FEWEST_VARIED} are needed, or a known bias of positions"
@@ -186,11 +191,11 @@ class TestRefusals:
         rng = np.random.default_rng(1)
         tops = np.array([[0, 1], [1, 0]])
         log = [
-            (np.arange(4.0)[:, None], top, rng.random(2) < 0.5, rng.choice(tops, 31))
-            for top in rng.choice(tops, 1_000)
+            (np.arange(4.0)[:, None], top, rng.random(2) < 0.5, rng.choice(tops, 31)) for top in rng.choice(tops, 1_000)
         ]
         each = evaluate(log, {"highest first": [1.0]}).candidates[0]
-        assert each.verdict == "unknown" and each.unsupported == pytest.approx(1.0)
+        assert each.verdict == "unknown"
+        assert each.unsupported == pytest.approx(1.0)
         assert "100% of what its users would look at are documents that could not have been shown" in each.reason
 
     def test_no_action(self):

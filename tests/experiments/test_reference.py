@@ -18,7 +18,7 @@ from duelrank.datasets.synthetic import _world
 from duelrank.experiments import Reference, reference, reference_for
 from duelrank.experiments.reference import Training, train
 from duelrank.kernels.random import normals
-from duelrank.metrics import evaluate, nDCG, per_query
+from duelrank.metrics import nDCG, offline_performance, per_query
 
 DATA = Path(os.environ.get("DUELRANK_DATA", Path(__file__).parents[3] / "shared" / "datasets"))
 PLANTED = Synthetic(n_queries=60, noise=0.0)
@@ -27,7 +27,7 @@ NDCG = nDCG(cutoff=10)
 
 
 def measured(weights, split):
-    return evaluate(weights, split, NDCG, stream(0, "reference/ties"))
+    return offline_performance(weights, split, NDCG, stream(0, "reference/ties"))
 
 
 def without(split: Split, n_queries: int = 0) -> Split:

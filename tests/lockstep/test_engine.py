@@ -23,8 +23,8 @@ from duelrank.lockstep.library import alias_table, load
 from duelrank.lockstep.program import alike, batches, evaluate, padded_count
 from duelrank.lockstep.ranking import linear_scores
 from duelrank.lockstep.twin import Sizes, twin_of
-from duelrank.metrics import evaluate as evaluate_on_cpu
 from duelrank.metrics import nDCG
+from duelrank.metrics import offline_performance as evaluate_on_cpu
 from duelrank.simulation import RunSpec, simulate
 
 NDCG = nDCG(cutoff=10)

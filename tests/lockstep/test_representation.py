@@ -21,8 +21,8 @@ from duelrank.lockstep.library import load
 from duelrank.lockstep.program import evaluate
 from duelrank.lockstep.representation import Kept, Seen, carried, climbed, curve_scores, is_due, moved, sampled, slots
 from duelrank.lockstep.twin import twin_of
-from duelrank.metrics import evaluate as evaluate_on_cpu
 from duelrank.metrics import nDCG
+from duelrank.metrics import offline_performance as evaluate_on_cpu
 from duelrank.representation import BentLines, QueryScaled, Ramps, Representation
 from duelrank.representation import curves as knots
 from duelrank.simulation import RunSpec, simulate

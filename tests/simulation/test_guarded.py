@@ -19,7 +19,7 @@ from duelrank.experiments import Skyline, reference_for
 from duelrank.experiments.results import Frame
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
-from duelrank.metrics import evaluate, nDCG
+from duelrank.metrics import nDCG, offline_performance
 from duelrank.simulation import BestFeature, Feature, FrozenWeights, Guarded, Logged, RunSpec, simulate
 from duelrank.simulation.guarded import NO_GUARD, GuardedLearner
 from duelrank.simulation.production import order
@@ -252,11 +252,11 @@ class TestBaselines:
         validation = data.fold(1).validation
         chosen = BestFeature().weights(data, 1)
         assert np.abs(chosen).sum() == 1.0
-        reached = evaluate(chosen, validation, nDCG(10), stream(1, "t"))
+        reached = offline_performance(chosen, validation, nDCG(10), stream(1, "t"))
         for feature in range(validation.n_features):
             for rising in (False, True):
                 other = Feature(feature, rising).weights(data, 1)
-                assert evaluate(other, validation, nDCG(10), stream(1, "t")) <= reached + 1e-9
+                assert offline_performance(other, validation, nDCG(10), stream(1, "t")) <= reached + 1e-9
 
     def test_frozen_weights_are_those_of_the_earlier_run(self):
         data = Synthetic(n_queries=20)

@@ -20,7 +20,7 @@ from duelrank.core.registry import register
 from duelrank.datasets import Dataset, Drifting, Fold, Synthetic
 from duelrank.kernels.random import derive, integers, uniform
 from duelrank.learner import Learner
-from duelrank.metrics import ERR, evaluate, nDCG, online_performance
+from duelrank.metrics import ERR, nDCG, offline_performance, online_performance
 from duelrank.simulation import RunSpec, simulate
 from duelrank.simulation import run as loop
 from duelrank.users import Cascade, IntentDrift, Opposed, Preset, User
@@ -291,7 +291,7 @@ class TestWhatIsRecorded:
             assert record.update_norms[t] == pytest.approx(np.linalg.norm(learner.weights - before), rel=1e-12)
             if t + 1 in record.checkpoints:
                 ties = stream(spec.stream_seed, "evaluation", t + 1)
-                offline[t + 1] = evaluate(learner.weights, fold.test, spec.metric, ties)
+                offline[t + 1] = offline_performance(learner.weights, fold.test, spec.metric, ties)
         assert np.array_equal(record.weights, learner.weights)
         assert list(offline) == record.checkpoints.tolist()
         assert list(offline.values()) == record.offline.tolist()
@@ -327,7 +327,7 @@ class TestWhatIsRecorded:
     def test_seconds_of_learning_and_of_evaluation_are_apart(self, spec, monkeypatch):
         """By a clock that ticks 1 per list and 1000 per evaluation."""
         clock = [0.0]
-        plain_evaluate, plain_rank = loop.evaluate, Learner.rank
+        plain_evaluate, plain_rank = loop.offline_performance, Learner.rank
 
         def slow_evaluate(*arguments):
             clock[0] += 1000.0
@@ -338,7 +338,7 @@ class TestWhatIsRecorded:
             return plain_rank(self, query)
 
         monkeypatch.setattr(loop, "perf_counter", lambda: clock[0])
-        monkeypatch.setattr(loop, "evaluate", slow_evaluate)
+        monkeypatch.setattr(loop, "offline_performance", slow_evaluate)
         monkeypatch.setattr(Learner, "rank", slow_rank)
         record = simulate(spec)
         assert record.seconds == spec.impressions

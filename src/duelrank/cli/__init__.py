@@ -19,6 +19,7 @@ from duelrank.cli import (
     compare,
     compile,
     data,
+    evaluate,
     experiment,
     export,
     guard,
@@ -173,6 +174,7 @@ app.command("dashboard")(serve.dashboard)
 app.command("guard")(guard.guard)
 app.command("replay")(store.replay)
 app.command("backfill")(backfill.backfill)
+app.command("evaluate")(evaluate.evaluate)
 app.command("memory")(memory.memory)
 app.command("forget")(memory.forget)
 app.command("info")(info.info)

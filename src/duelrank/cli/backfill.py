@@ -149,14 +149,27 @@ class Files(NamedTuple):
 
     def log(self, info: RankerInfo, length: int | None, ignore: Sequence[str], max_errors: int) -> UbiLog | TableLog:
         """Return the log for a ranker: with its features, and with the texts of queries if it remembers them."""
-        from duelrank.adapters.tables import TableLog, parse_columns
-        from duelrank.adapters.ubi import UbiLog
         from duelrank.representation import Interactions
 
         names = Interactions(info.features, info.context).given
         options: dict[str, Any] = {"length": length, "ignore": ignore, "max_errors": max_errors}
         options |= {"actions": list(info.actions), "context": list(info.context), "lacking": _lacking(info)}
-        options |= {"precision": info.precision, "with_queries": info.remembers}
+        return self.reader(names, precision=info.precision, with_queries=info.remembers, **options)
+
+    def feature_names(self) -> list[str]:
+        """Return the columns of tables that have no other meaning; raise for files of User Behavior Insights."""
+        from duelrank.adapters.tables import feature_columns, parse_columns
+        from duelrank.core.errors import InvalidValue
+
+        if not self.table:
+            raise InvalidValue("name the features of the log with --names, such as --names bm25,price")
+        return feature_columns(self.table, parse_columns(self.columns))
+
+    def reader(self, names: Sequence[str], **options: Any) -> UbiLog | TableLog:
+        """Return the log with features of these names."""
+        from duelrank.adapters.tables import TableLog, parse_columns
+        from duelrank.adapters.ubi import UbiLog
+
         if self.table:
             return TableLog(self.table, names, parse_columns(self.columns), **options)
         return UbiLog(self.queries, self.events, self.features, names, **options)

@@ -57,8 +57,8 @@ def list_parts(
         typer.Argument(
             metavar="[KIND|NAME]",
             help="Kind of names to list (algorithms, users, datasets, representations, scalings, multileavers, metrics,"
-            " explorations, inferences, projections, examinations, updates, scorers, memories, experiments, guards, logs, baselines"
-            " or collections),"
+            " explorations, inferences, projections, examinations, updates, scorers, memories, experiments, guards, logs,"
+            " baselines, estimators or collections),"
             " or one name, to describe its parameters. By default, an overview.",
         ),
     ] = None,
@@ -208,6 +208,7 @@ def _kinds() -> dict[str, type[Part]]:
     from duelrank.algorithms import Algorithm, Remember
     from duelrank.core.registry import Collection
     from duelrank.datasets import Dataset
+    from duelrank.evaluation import Estimator
     from duelrank.experiments import Experiment
     from duelrank.exploration import Exploration
     from duelrank.inference import Inference
@@ -239,6 +240,7 @@ def _kinds() -> dict[str, type[Part]]:
         "guards": Guarded,
         "logs": Logged,
         "baselines": Baseline,
+        "estimators": Estimator,
         "collections": Collection,
     }
 

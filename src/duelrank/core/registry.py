@@ -168,7 +168,7 @@ _MISFIT = object()
 #: The answers of `spell` within `spelling_once`.
 _spelled: ContextVar[dict[Part, str] | None] = ContextVar("_spelled", default=None)
 #: The packages that register parts and are not imported yet; they are imported at the first look-up of a name.
-_packages = ["algorithms", "datasets", "exploration", "inference", "metrics"]
+_packages = ["algorithms", "datasets", "evaluation", "exploration", "inference", "metrics"]
 _packages += ["multileaving", "projection", "representation", "scoring", "simulation", "updates", "users"]
 _importing = RLock()
 

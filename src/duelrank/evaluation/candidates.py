@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from duelrank.core.errors import DataFormatError, InvalidValue, ShapeMismatch, UnknownName
 from duelrank.core.registry import spell
-from duelrank.core.types import Query, Ranking
+from duelrank.core.types import Gains, Query, Ranking
+from duelrank.evaluation.lists import LoggedList, Ranked
 from duelrank.export import LinearModel, Model
 from duelrank.export.model import KIND
 from duelrank.learner import Learner
@@ -25,10 +26,28 @@ GivenCandidate: TypeAlias = (
 
 
 class Documents(NamedTuple):
-    """The documents of a list, as a candidate gets them: the query with raw features, and the names of these, if there are any."""
+    """The documents of a list, as a candidate gets them.
+
+    Parameters
+    ----------
+    query
+        The query, with raw features in the order of the client.
+    names
+        Names of the features, if there are any.
+    best
+        Returns the rows as the ranker that made the list would show them without exploring; None if that is not known.
+    """
 
     query: Query
     names: tuple[str, ...]
+    best: Callable[[], Ranking] | None = None
+
+    def columns(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """Return the features with some names."""
+        places = {name: place for place, name in enumerate(self.names)}
+        if unknown := [name for name in names if name not in places]:
+            raise UnknownName.among("feature", unknown[0], self.names)
+        return self.query.features[:, [places[name] for name in names]]
 
 
 class Candidate(ABC):
@@ -57,6 +76,21 @@ class ClientOrder(Candidate):
     def rank(self, documents: Documents) -> Ranking:
         """Return the rows in their order."""
         return np.arange(documents.query.n_documents)
+
+
+class OwnBest(Candidate):
+    """The list of the ranker that made each list, at that time, without exploration."""
+
+    def __init__(self) -> None:
+        super().__init__("best")
+
+    def rank(self, documents: Documents) -> Ranking:
+        """Return the rows as that ranker would show them without exploring."""
+        if documents.best is None:
+            raise InvalidValue(
+                "best is the ranker's own list without exploration, which only the store of a ranker has"
+            )
+        return documents.best()
 
 
 class Scores(Candidate):
@@ -110,8 +144,8 @@ def as_candidate(given: GivenCandidate, name: str | None = None) -> Candidate:
     ----------
     given
         A `Learner` (its best list), a model, weights (by the name of the feature, or in their order), a function of a `Query` that
-        returns rows, best first; or a text: ``client``, ``feature:NAME`` or ``feature:-NAME`` (lowest first), or the path of an
-        exported model or of weights by name in JSON.
+        returns rows, best first; or a text: ``client``, ``best`` (of a store's ranker), ``feature:NAME``, ``feature:-NAME`` (lowest
+        first), or the path of an exported model or of weights by name in JSON.
     name
         Its name in tables; by default it follows from what is given.
 
@@ -153,18 +187,19 @@ def _product(query: Query, weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _of_text(text: str) -> Candidate:
-    if text == "client":
-        return ClientOrder()
+    if text in ("client", "best"):
+        return ClientOrder() if text == "client" else OwnBest()
     kind, _, name = text.partition(":")
     if kind == "feature" and name:
         rising = name.startswith("-")
         column = name[1:] if rising else name
-        return Scores(text, lambda documents: (-1.0 if rising else 1.0) * _columns(documents, [column])[:, 0])
+        return Scores(text, lambda documents: (-1.0 if rising else 1.0) * documents.columns([column])[:, 0])
     path = Path(text)
     if path.suffix == ".json":
         return _of_file(path)
     raise InvalidValue(
-        f"a candidate is client, feature:NAME, feature:-NAME, or a JSON file with a model or weights, got {text!r}"
+        "a candidate is client, best, feature:NAME, feature:-NAME, ranker:NAME, ranker:NAME@VERSION, or a JSON file with a model "
+        f"or weights, got {text!r}"
     )
 
 
@@ -182,19 +217,27 @@ def _of_file(path: Path) -> Candidate:
 
 
 def _of_model(model: Model, name: str) -> Candidate:
-    return Scores(name, lambda documents: model.score(_columns(documents, model.features)))
+    return Scores(name, lambda documents: model.score(documents.columns(model.features)))
 
 
 def _of_weights(name: str, weights: Mapping[str, float]) -> Candidate:
     vector = np.array(list(weights.values()), np.float64)
     if not np.isfinite(vector).all():
         raise InvalidValue(f"weights must be finite, got {dict(weights)}")
-    return Scores(name, lambda documents: _columns(documents, list(weights)) @ vector)
+    return Scores(name, lambda documents: documents.columns(list(weights)) @ vector)
 
 
-def _columns(documents: Documents, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return the features with some names."""
-    places = {name: place for place, name in enumerate(documents.names)}
-    if unknown := [name for name in names if name not in places]:
-        raise UnknownName.among("feature", unknown[0], documents.names)
-    return documents.query.features[:, [places[name] for name in names]]
+def with_candidates(
+    documents: Documents,
+    shown: Ranked,
+    gains: Gains,
+    sampled: Ranked,
+    candidates: Sequence[Candidate],
+    length: int,
+) -> LoggedList:
+    """Return a list with those that candidates would have shown, of at most ``length`` documents."""
+    ranked = np.full((len(candidates), length), -1, np.int64)
+    for place, each in enumerate(candidates):
+        top = each.rank(documents)[:length]
+        ranked[place, : len(top)] = top
+    return LoggedList(documents.query.features, shown, gains, sampled, ranked)

@@ -15,7 +15,7 @@ from duelrank.core.registry import counted
 from duelrank.core.statistics import student_quantile
 from duelrank.core.types import Feedback, Gains, Query
 from duelrank.core.validation import explained
-from duelrank.evaluation.candidates import Candidate, Documents, GivenCandidate, as_candidate
+from duelrank.evaluation.candidates import Candidate, Documents, GivenCandidate, as_candidate, with_candidates
 from duelrank.evaluation.clicks import Browsing
 from duelrank.evaluation.estimators import DoublyRobust, Estimate, Estimator, Reward, Rewards, estimated
 from duelrank.evaluation.lists import Lists, LoggedList, Ranked
@@ -211,31 +211,14 @@ def _logged(
                 f"each entry of a log must be (query, ranking, feedback), or these and other lists, got {entry!r}"
             )
         query = entry[0] if isinstance(entry[0], Query) else Query("", entry[0])
-        shown = checked_rows(entry[1], query.n_documents, "the shown rows")
+        shown = _checked_rows(entry[1], query.n_documents, "the shown rows")
         sampled = np.empty((0, 0), np.int64) if len(entry) == 3 else _checked_lists(entry[3], query.n_documents)
         longest = max(longest, len(shown))
-        yield logged_list(query, names, shown, _gains(entry[2], len(shown)), sampled, candidates, length or longest)
+        gains, documents = _gains(entry[2], len(shown)), Documents(query, names)
+        yield with_candidates(documents, shown, gains, sampled, candidates, length or longest)
 
 
-def logged_list(
-    query: Query,
-    names: tuple[str, ...],
-    shown: Ranked,
-    gains: Gains,
-    sampled: Ranked,
-    candidates: Sequence[Candidate],
-    length: int,
-) -> LoggedList:
-    """Return a list with those that candidates would have shown, of at most ``length`` documents."""
-    documents = Documents(query, names)
-    ranked = np.full((len(candidates), length), -1, np.int64)
-    for place, each in enumerate(candidates):
-        top = each.rank(documents)[:length]
-        ranked[place, : len(top)] = top
-    return LoggedList(query.features, shown, gains, sampled, ranked)
-
-
-def checked_rows(given: ArrayLike, n_documents: int, what: str) -> Ranked:
+def _checked_rows(given: ArrayLike, n_documents: int, what: str) -> Ranked:
     """Return different rows of a query, or raise an error."""
     rows = np.asarray(given)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):

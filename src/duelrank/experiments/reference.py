@@ -26,7 +26,7 @@ from duelrank.experiments.results import fingerprint
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.projection import norm
 from duelrank.kernels.random import permutation
-from duelrank.metrics import evaluate, nDCG
+from duelrank.metrics import nDCG, offline_performance
 from duelrank.simulation import Baseline
 
 FORMAT = 1  # version of the files and of the training; files of another version are not read
@@ -137,7 +137,7 @@ def _unit(weights: Weights) -> Weights:
 
 
 def _measure(weights: Weights, split: Split, seed: int) -> float:
-    return evaluate(weights, split, _NDCG, stream(seed, "reference/ties"))
+    return offline_performance(weights, split, _NDCG, stream(seed, "reference/ties"))
 
 
 def reference_for(dataset: Dataset, fold: int) -> Reference:
@@ -199,12 +199,12 @@ class Skyline(Baseline):
     --------
     An upper limit for online learning: this ranker knows the labels of all training queries.
 
-    >>> from duelrank import Synthetic, evaluate
+    >>> from duelrank import Synthetic, offline_performance
     >>> from duelrank.experiments import Skyline
     >>> from duelrank.core.randomness import stream
     >>> data = Synthetic(n_queries=40, n_features=20)
     >>> weights = Skyline().weights(data, fold=1)
-    >>> round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
+    >>> round(offline_performance(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
     0.94
     """
 

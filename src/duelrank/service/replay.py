@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -80,47 +82,58 @@ def replay(storage: Storage, name: str, tolerance: float | None = None) -> Repla
     )
 
 
-class _Replay:
-    def __init__(self, storage: Storage, name: str, tolerance: float | None) -> None:
-        self._storage, self._name, self._tolerance = storage, name, tolerance
+class Rerun:
+    """A new machine for the events of a ranker or an experiment, as far back as the store still has their features.
+
+    Parameters
+    ----------
+    storage
+        The store, which is only read.
+    name
+        Name of the ranker or experiment.
+    """
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage, self._name = storage, name
         created = storage.log.find(log.RANKERS, log.CREATED, [name]).get(name)
         if created is None:
             raise UnknownName.among("ranker", name, ranker_names(storage))
         self._begin_machine(created, log.unpack(created.body, log.Created))
         self._end = storage.log.last_number()
         self._checkpoints = {info.number for info in storage.snapshots.list(name, log.CHECKPOINT)}
-        self._stored = {info.number for info in storage.snapshots.list(name, log.VERSION)}
-        self._count = self._compared_versions = self._compared_snapshots = 0
-        self._largest = 0.0
         self._dropped = storage.log.dropped(name)
-        self._after = self._begin()
-        newest = storage.snapshots.load(name, log.CHECKPOINT)
-        self._history_since = None if newest is None or self._ranker is None else history_since(newest.body)
-        self.missed = 0  # impressions from which learning has failed, which is not recorded in the log
+        #: Number of the event after which it begins, 0 for the creation.
+        self.after = self._begin()
 
     def _begin_machine(self, event: Event, created: log.Created) -> None:
         """Make the machine of a ranker or an experiment that an event has created."""
-        self._ranker: Machine | None = None
-        self._machine: EventMachine
+        #: The machine, and the same if it is that of a ranker.
+        self.machine: EventMachine
+        self.ranker: Machine | None = None
         if created.experiment is not None:
             self._lists = log.ListReader(self._storage, self._name, read=log.unpack_lists)
-            self._machine = ExperimentMachine(ExperimentDefinition.read(event, created), self._lists.impression)
+            self.machine = ExperimentMachine(ExperimentDefinition.read(event, created), self._lists.impression)
             return
         definition = Definition.read(event, created)
-        self._versions = VersionStore(self._storage, definition)
+        #: The versions that the store has.
+        self.versions = VersionStore(self._storage, definition)
         self._lists = lists = log.ListReader(self._storage, self._name)
-        parts = (definition, lists.impression, self._versions.state)
-        self._machine = self._ranker = Machine(*parts, max_states=None, fetch_features=lists.features)
+        parts = (definition, self.impression, self.versions.state)
+        self.machine = self.ranker = Machine(*parts, max_states=None, fetch_features=lists.features)
+
+    def impression(self, id: str, number: int) -> tuple[log.StoredImpression, Any] | None:
+        """Return an impression and its features; None if one of them is gone."""
+        return self._lists.impression(id, number)
 
     @property
     def overtaken(self) -> bool:
-        """Whether features that this replay needed were dropped since it began."""
-        return self._storage.log.dropped(self._name) > max(self._dropped, self._after)
+        """Whether features that it needed were dropped since it began."""
+        return self._storage.log.dropped(self._name) > max(self._dropped, self.after)
 
     def _begin(self) -> int:
         """Start from the creation if the log is complete, otherwise from the oldest checkpoint after what was dropped."""
         dropped = self._dropped
-        if dropped <= self._machine.number:  # at the creation of the ranker, or before it
+        if dropped <= self.machine.number:  # at the creation of the ranker, or before it
             return 0
         oldest = min((number for number in self._checkpoints if number >= dropped), default=None)
         found = None if oldest is None else self._storage.snapshots.load(self._name, log.CHECKPOINT, oldest)
@@ -128,16 +141,34 @@ class _Replay:
             raise StoreCorrupt(
                 f"features of {self._name!r} were dropped up to event {dropped}, and there is no checkpoint to begin from"
             )
-        restore_from(self._machine, self._storage, found)
+        restore_from(self.machine, self._storage, found)
         return found.number
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events to apply to the machine."""
+        return new_events(self._storage.log, self._name, self.machine, self._end, self._lists)
+
+
+class _Replay(Rerun):
+    """A rerun that is compared with everything that the store has saved."""
+
+    def __init__(self, storage: Storage, name: str, tolerance: float | None) -> None:
+        super().__init__(storage, name)
+        self._tolerance = tolerance
+        self._stored = {info.number for info in storage.snapshots.list(name, log.VERSION)}
+        self._count = self._compared_versions = self._compared_snapshots = 0
+        self._largest = 0.0
+        newest = storage.snapshots.load(name, log.CHECKPOINT)
+        self._history_since = None if newest is None or self.ranker is None else history_since(newest.body)
+        self.missed = 0  # impressions from which learning has failed, which is not recorded in the log
 
     def run(self) -> Replayed:
         difference = None
-        for event in new_events(self._storage.log, self._name, self._machine, self._end, self._lists):
+        for event in self.events():
             difference = self._compare_before(event)
             if difference is None:
-                closed = self._machine.apply(event)
-                recorded = event.number in self._machine.failures
+                closed = self.machine.apply(event)
+                recorded = event.number in self.machine.failures
                 self.missed += closed is not None and closed.outcome == "failed" and not recorded
                 self._count += 1
                 difference = self._compare_after(event)
@@ -147,7 +178,7 @@ class _Replay:
 
     def _compare_before(self, event: Event) -> str | None:
         """Compare what an event contains about the state before it."""
-        machine = self._ranker
+        machine = self.ranker
         if machine is not None and event.kind == log.CONTROL:
             return self._compare_control(event, machine)
         if machine is None or event.kind != log.PUBLISHED:
@@ -178,10 +209,10 @@ class _Replay:
 
     def _compare_after(self, event: Event) -> str | None:
         """Compare the snapshots that were saved right after an event."""
-        machine, ranker = self._machine, self._ranker
+        machine, ranker = self.machine, self.ranker
         if ranker is not None and event.kind == log.PUBLISHED and ranker.version in self._stored:
             self._compared_snapshots += 1
-            stored = self._versions.state(ranker.version)
+            stored = self.versions.state(ranker.version)
             if stored is not None and not self._agree(stored, ranker.served):  # None: removed meanwhile
                 return f"version {ranker.version}, published in event {event.number}, differs from the replay"
         if event.number in self._checkpoints and self._tolerance is None:
@@ -195,7 +226,7 @@ class _Replay:
 
     def _same_queries(self) -> bool:
         """Whether the replay remembers the same of all queries as the store."""
-        if (machine := self._ranker) is None or (remember := machine.definition.remember) is None:
+        if (machine := self.ranker) is None or (remember := machine.definition.remember) is None:
             return True
         stored, _ = MemoryStore(self._storage, remember, self._name).load(machine.number)
         records = remember.table.records
@@ -225,7 +256,7 @@ class _Replay:
         return self._largest <= self._tolerance
 
     def _result(self, difference: str | None) -> Replayed:
-        machine, ranker, tally = self._machine, self._ranker, self._machine.tally
+        machine, ranker, tally = self.machine, self.ranker, self.machine.tally
         if difference is not None and self.missed:
             difference += (
                 f"; the replay could not learn from {self.missed:,} lists that the service has learned from: other libraries "
@@ -233,7 +264,7 @@ class _Replay:
             )
         return Replayed(
             ranker=self._name,
-            after=self._after,
+            after=self.after,
             events=self._count,
             **{name: getattr(tally, name) for name in _COUNTS},
             open=len(machine.open),

@@ -19,7 +19,7 @@ from duelrank.datasets import Dataset, Fold
 from duelrank.kernels.random import derive, integers, uniform
 from duelrank.kernels.ranking import linear_scores
 from duelrank.learner import Learner
-from duelrank.metrics import evaluate, nDCG
+from duelrank.metrics import nDCG, offline_performance
 from duelrank.users import Preset, User
 
 _NDCG = nDCG(cutoff=10)
@@ -57,12 +57,12 @@ class Feature(Baseline):
     --------
     The nDCG of sorting by the third feature alone:
 
-    >>> from duelrank import Synthetic, evaluate
+    >>> from duelrank import Synthetic, offline_performance
     >>> from duelrank.core.randomness import stream
     >>> from duelrank.simulation import Feature
     >>> data = Synthetic(n_queries=40, n_features=20)
     >>> weights = Feature(2).weights(data, fold=1)
-    >>> round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
+    >>> round(offline_performance(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
     0.59
     """
 
@@ -86,12 +86,12 @@ class BestFeature(Baseline):
     --------
     The best ranking without learning, as a baseline: the number of the feature, and its nDCG on the test queries.
 
-    >>> from duelrank import Synthetic, evaluate
+    >>> from duelrank import Synthetic, offline_performance
     >>> from duelrank.core.randomness import stream
     >>> from duelrank.simulation import BestFeature
     >>> data = Synthetic(n_queries=40, n_features=20)
     >>> weights = BestFeature().weights(data, fold=1)
-    >>> int(weights.argmax()), round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
+    >>> int(weights.argmax()), round(offline_performance(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
     (6, 0.84)
     """
 
@@ -101,7 +101,7 @@ class BestFeature(Baseline):
         split = opened.validation if len(opened.validation) else opened.train
         number = opened.n_features
         every = [_single(number, feature, sign) for feature in range(number) for sign in (1.0, -1.0)]
-        return max(every, key=lambda weights: evaluate(weights, split, _NDCG, stream(0, "baseline")))
+        return max(every, key=lambda weights: offline_performance(weights, split, _NDCG, stream(0, "baseline")))
 
 
 @register
@@ -120,12 +120,12 @@ class FrozenWeights(Baseline):
     --------
     Production is a ranker that has learned from 200 lists, and no longer learns:
 
-    >>> from duelrank import Synthetic, evaluate
+    >>> from duelrank import Synthetic, offline_performance
     >>> from duelrank.core.randomness import stream
     >>> from duelrank.simulation import FrozenWeights
     >>> data = Synthetic(n_queries=40, n_features=20)
     >>> weights = FrozenWeights("mgd", impressions=200).weights(data, fold=1)
-    >>> round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
+    >>> round(offline_performance(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
     0.87
     """
 

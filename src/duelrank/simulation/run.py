@@ -28,7 +28,7 @@ from duelrank.kernels.random import derive
 from duelrank.kernels.ranking import linear_scores
 from duelrank.kernels.updates import distance
 from duelrank.learner import Learner
-from duelrank.metrics import DISCOUNT, Metric, evaluate, nDCG, online_performance
+from duelrank.metrics import DISCOUNT, Metric, nDCG, offline_performance, online_performance
 from duelrank.simulation.guarded import NO_GUARD, Guarded, GuardedLearner, GuardHistory
 from duelrank.simulation.production import Logged, drawn_queries
 from duelrank.users import User
@@ -473,7 +473,7 @@ def _evaluated(learner: Learner, split: Split, metric: Metric, draws: Stream) ->
     """Return the mean metric of a learner's rankings of a split, whose only column are then the scores."""
     scores = learner.algorithm.scores(learner.state, split.features, split.offsets)
     ranked = Split.trusted(frozen(scores[:, None]), split.labels, split.offsets, split.ids)
-    return evaluate(frozen(np.ones(1)), ranked, metric, draws)
+    return offline_performance(frozen(np.ones(1)), ranked, metric, draws)
 
 
 def _not_finite(spec: RunSpec, impression: int) -> InvalidValue:
