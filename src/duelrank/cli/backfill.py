@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from duelrank.cli.console import out, print_json, print_note
-from duelrank.cli.options import URL, JsonOption, KeyOption, UrlOption, connect, is_service, opened_store
+from duelrank.cli.options import (
+    URL,
+    BiasOption,
+    JsonOption,
+    KeyOption,
+    RewardChoice,
+    RewardOption,
+    UrlOption,
+    connect,
+    is_service,
+    opened_store,
+)
 from duelrank.cli.serve import need_extra
 from duelrank.core.progress import bytes_bar, spinner
 from duelrank.core.registry import counted
@@ -78,6 +89,15 @@ ErrorsOption = Annotated[
     int,
     typer.Option("--max-errors", min=0, help="Maximum number of unreadable records."),
 ]
+EvaluateOption = Annotated[
+    float | None,
+    typer.Option(
+        "--evaluate",
+        metavar="SHARE",
+        help="Change nothing: learn from this share of the lists, the first ones, and say what the result would have been worth on "
+        "the others; as duelrank evaluate does, with --bias and --reward.",
+    ),
+]
 DryOption = Annotated[bool, typer.Option("--dry-run", help="Only read the log and report; change nothing.")]
 
 
@@ -93,6 +113,9 @@ def backfill(
     ignore: IgnoreOption = None,
     max_errors: ErrorsOption = 100,
     dry_run: DryOption = False,
+    evaluate: EvaluateOption = None,
+    bias: BiasOption = None,
+    reward: RewardOption = RewardChoice.clicks,
     store: StoreInsteadOption = None,
     url: UrlOption = URL,
     api_key: KeyOption = None,
@@ -104,9 +127,17 @@ def backfill(
     files = Files(log or [], columns or [], queries or [], events or [], features or [])
     files.check()
     result = BackfillResult()
+    reading: dict[str, Any] = {"length": length, "ignore": ignore or [], "max_errors": max_errors}
     place, name = (store or url, ranker) if second is None else (ranker, second)
+    _check_share(evaluate, files)
+    if evaluate is not None:
+        from duelrank.cli.evaluate import evaluate_backfill, show
+
+        how = {"reward": reward.value, "bias": bias}
+        show(evaluate_backfill(files, _info(place, name, api_key), evaluate, reading, how), None, json)
+        return
     with _target(place, name, api_key, dry_run) as target:
-        reader = files.log(target.info, length, ignore or [], max_errors)
+        reader = files.log(target.info, **reading)
         with _progress_on_error(result):
             if dry_run:
                 for _ in reader.lists(bytes_bar):
@@ -119,6 +150,17 @@ def backfill(
         print_json(_as_json(reader, result))
     else:
         _print(reader, result, dry_run)
+
+
+def _check_share(share: float | None, files: Files) -> None:
+    """Raise if a log cannot be split like this; it is read twice."""
+    from duelrank.adapters.ubi import STDIN
+    from duelrank.core.errors import InvalidValue
+
+    if share is not None and not 0.0 < share < 1.0:
+        raise InvalidValue(f"--evaluate is the share of lists to learn from, between 0 and 1, got {share:g}")
+    if share is not None and any(STDIN in each for each in files):
+        raise InvalidValue("--evaluate reads the log twice, so it cannot come from stdin; name a file")
 
 
 class Files(NamedTuple):
@@ -147,12 +189,11 @@ class Files(NamedTuple):
         check_files(self.table, *ubi.values())
         parse_columns(self.columns)
 
-    def log(self, info: RankerInfo, length: int | None, ignore: Sequence[str], max_errors: int) -> UbiLog | TableLog:
+    def log(self, info: RankerInfo, **options: Any) -> UbiLog | TableLog:
         """Return the log for a ranker: with its features, and with the texts of queries if it remembers them."""
         from duelrank.representation import Interactions
 
         names = Interactions(info.features, info.context).given
-        options: dict[str, Any] = {"length": length, "ignore": ignore, "max_errors": max_errors}
         options |= {"actions": list(info.actions), "context": list(info.context), "lacking": _lacking(info)}
         return self.reader(names, precision=info.precision, with_queries=info.remembers, **options)
 
@@ -201,6 +242,15 @@ def _target(place: str, ranker: str, api_key: str | None, dry_run: bool) -> Iter
         need_extra("duelrank.service.replay")
         with opened_store(place) as storage, local_target(storage, ranker, dry_run) as target:
             yield target
+
+
+def _info(place: str, ranker: str, api_key: str | None) -> RankerInfo:
+    """Return what is known of a ranker of a running service, or of a store that no service has open."""
+    if is_service(place):
+        with connect(place, api_key, RETRIES) as client:
+            return client.ranker(ranker)
+    with _target(place, ranker, api_key, dry_run=True) as target:
+        return target.info
 
 
 @contextmanager

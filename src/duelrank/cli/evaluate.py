@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,20 +19,22 @@ from duelrank.cli.backfill import (
     QueriesOption,
 )
 from duelrank.cli.console import print_json, print_note
-from duelrank.cli.options import SQLITE, JsonOption, StoreOption, check_file, opened_store
+from duelrank.cli.options import (
+    SQLITE,
+    BiasOption,
+    JsonOption,
+    RewardChoice,
+    RewardOption,
+    StoreOption,
+    check_file,
+    opened_store,
+)
 from duelrank.cli.serve import need_extra
 from duelrank.core.progress import bytes_bar, count_bar
 
 if TYPE_CHECKING:
     from duelrank.evaluation import Evaluation
-
-
-class RewardChoice(StrEnum):
-    """What a list is worth."""
-
-    clicks = "clicks"
-    first = "first"
-    actions = "actions"
+    from duelrank.service.http.schema import RankerInfo
 
 
 CandidatesArgument = Annotated[
@@ -47,15 +48,6 @@ CandidatesArgument = Annotated[
 ]
 RankerOption = Annotated[
     str | None, typer.Option("--ranker", "-r", help="Evaluate on the lists of this ranker of the store.")
-]
-RewardOption = Annotated[
-    RewardChoice,
-    typer.Option(
-        "--reward",
-        metavar="REWARD",
-        help="What a list is worth: clicks, the number of clicked documents; first, 1 / position of the first click; or actions, "
-        "their weights.",
-    ),
 ]
 ActionOption = Annotated[
     list[str] | None,
@@ -78,14 +70,6 @@ EstimatorOption = Annotated[
     typer.Option("--estimator", help="Estimator, DoublyRobust() by default (see duelrank list estimators)."),
 ]
 LevelOption = Annotated[float, typer.Option("--level", help="Probability that an interval misses the true value.")]
-BiasOption = Annotated[
-    float | None,
-    typer.Option(
-        "--bias",
-        metavar="ETA",
-        help="P(position k is seen) = k^-ETA, if it is known; 0 if users see everything. Needed for logs of another system.",
-    ),
-]
 PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the differences to this file (.png, …).")]
 
 
@@ -160,6 +144,29 @@ def _of_log(
     for reason in reader.errors.first:
         print_note(reason)
     return evaluate_lists(lists, [each.name for each in chosen], **how)
+
+
+def evaluate_backfill(
+    files: Files, info: RankerInfo, share: float, reading: dict[str, Any], how: dict[str, Any]
+) -> Evaluation:
+    """Learn from the first lists of a log, as a ranker would, and evaluate what was learned on the others."""
+    from itertools import islice
+
+    from duelrank.evaluation import Lists, as_candidate, evaluate_lists
+    from duelrank.evaluation.sources import OtherLog
+    from duelrank.learner import Learner
+    from duelrank.representation import Interactions
+    from duelrank.service.definition import Definition, RankerSpec
+
+    total = sum(1 for _ in files.log(info, keep_untouched=True, **reading).lists(bytes_bar))
+    lists = files.log(info, keep_untouched=True, **reading).lists(bytes_bar)
+    spec = RankerSpec(info.name, info.algorithm, info.features, info.representation, context=info.context)
+    learner = Learner(Definition(spec, 0.0).algorithm, feature_names=info.features)
+    other = OtherLog(Interactions(info.features, info.context), info.actions)
+    other.learned(learner, islice(lists, int(share * total)))
+    print_note(f"learned from the first {learner.state.step:,} lists with an action; evaluated on the last lists")
+    chosen = [as_candidate(learner, info.name)]
+    return evaluate_lists(Lists.of(other.lists(lists, chosen)), [info.name], **how)
 
 
 def parse_weights(given: list[str]) -> dict[str, float]:

@@ -63,6 +63,33 @@ SchedulerOption = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://host:8786."),
 ]
+
+
+class RewardChoice(StrEnum):
+    """What a list is worth."""
+
+    clicks = "clicks"
+    first = "first"
+    actions = "actions"
+
+
+RewardOption = Annotated[
+    RewardChoice,
+    typer.Option(
+        "--reward",
+        metavar="REWARD",
+        help="What a list is worth: clicks, the number of clicked documents; first, 1 / position of the first click; or actions, "
+        "their weights.",
+    ),
+]
+BiasOption = Annotated[
+    float | None,
+    typer.Option(
+        "--bias",
+        metavar="ETA",
+        help="P(position k is seen) = k^-ETA, if it is known; 0 if users see everything. Needed for logs of another system.",
+    ),
+]
 SplitOption = Annotated[str, typer.Option("--split", help="Queries to evaluate the weights on: test or validation.")]
 
 

@@ -1,6 +1,6 @@
 """Off-policy evaluation: what rankings would have been worth on the lists of a log, with honest intervals."""
 
-from duelrank.evaluation.candidates import Candidate, ClientOrder, Documents, Scores, as_candidate
+from duelrank.evaluation.candidates import Candidate, ClientOrder, Documents, OwnBest, Scores, as_candidate
 from duelrank.evaluation.clicks import Browsing
 from duelrank.evaluation.estimators import (
     DirectMethod,
@@ -27,6 +27,7 @@ __all__ = [
     "ItemPosition",
     "Lists",
     "LoggedList",
+    "OwnBest",
     "RewardInteraction",
     "Scores",
     "as_candidate",

@@ -30,6 +30,8 @@ MOST_UNSUPPORTED = 0.2
 #: With fewer lists of its own that would tell as much, there is no estimate.
 FEWEST_EFFECTIVE = 100.0
 
+_ROUNDING = 1e-9  # relative error of sums
+
 Verdict = Literal["better", "worse", "unknown"]
 LoggedEntry = tuple[Any, ...]
 
@@ -335,7 +337,8 @@ def judged(name: str, found: Estimate | None, refusal: str, z: float, deviation:
     value = (found.value, found.value - z * found.error - found.below, found.value + z * found.error + found.above)
     half = z * found.difference_error
     low, high = found.difference - half - found.below, found.difference + half + found.above
-    verdict: Verdict = "better" if low > 0.0 else "worse" if high < 0.0 else "unknown"
+    rounding = _ROUNDING * abs(found.value)
+    verdict: Verdict = "better" if low > rounding else "worse" if high < -rounding else "unknown"
     reason = _reason(verdict, found, half, n)
     return CandidateValue(name, *value, found.difference, low, high, effective, unsupported, verdict, reason)
 
@@ -344,16 +347,14 @@ def _reason(verdict: Verdict, found: Estimate, half: float, n: int) -> str:
     if verdict != "unknown":
         share = abs(found.difference) / max(abs(found.value - found.difference), 1e-12)
         return f"{verdict} than what was shown, by about {share:.1%}"
+    if max(half, abs(found.difference)) <= _ROUNDING * abs(found.value):
+        return "worth the same as what was shown: its lists are the same"
     if found.below + found.above > half:
         what = f"{found.unsupported:.1%} of what its users would look at"
         return f"cannot be told from this log, because {what} could not have been shown"
     needed = n * (half / max(abs(found.difference), 1e-12)) ** 2
-    lists = (
-        f"about {needed:,.0f} lists would tell"
-        if needed < 100 * n
-        else "even a hundred times as many lists might not tell"
-    )
-    return f"cannot be told from this log, because the difference is within its error; if it is as estimated, {lists}"
+    lists = f"about {needed:,.0f} lists" if needed < 100 * n else "more than a hundred times as many lists"
+    return f"cannot be told from this log, because the difference is within its error; if it is as estimated, it needs {lists}"
 
 
 def value_of(log: Iterable[LoggedEntry], ranking: ArrayLike, estimator: Estimator, reward: Reward = "clicks") -> float:

@@ -241,7 +241,7 @@ class OtherLog(NamedTuple):
         assert isinstance(table, DocumentTable)  # as readers of logs make them
         numbers = np.frombuffer(table.features, "<f4" if table.type == "float32" else "<f8").astype(np.float64)
         features = self.features.table(numbers.reshape(len(table.ids), -1), logged.context)
-        query = Query(logged.query or "", features, documents=table.ids, missing=True)
+        query = Query(logged.query or "", features, documents=table.ids, missing=bool(np.isnan(features).any()))
         places = {id: place for place, id in enumerate(table.ids[: logged.shown])}
         gains = np.zeros(len(places))
         for action, ids in {"click": logged.clicks, **logged.actions}.items():
