@@ -1,4 +1,4 @@
-"""Remembers what the users of each query chose, beside the weights that all queries share."""
+"""Counts what the users of each query chose, in addition to the weights that all queries share."""
 
 from __future__ import annotations
 
