@@ -11,7 +11,9 @@ import pytest
 from tests.service.test_backfill import logged, taught
 from tests.service.test_channel import front, inboxes, learner  # noqa: F401
 
+from duelrank.core import memory as core_memory
 from duelrank.core.errors import InvalidValue, LimitExceeded
+from duelrank.kernels import remembered as kernels
 from duelrank.service import Settings, log
 from duelrank.service.definition import Definition
 from duelrank.service.http.schema import Change, Document, ExperimentSpec, GuardSpec, RankRequest, ShowRequest
@@ -698,6 +700,18 @@ class TestProcesses:
                 return service.memory("shop")
 
         assert asyncio.run(read()) == before
+
+
+@pytest.mark.parametrize("learning", [True, False])
+def test_the_kernels_of_a_memory_are_compiled_before_a_request_needs_them(kit, monkeypatch, learning):
+    called = set()
+    for name in ("recall", "text_keys", "boosts", "drawn", "count", "newer_records"):
+        for module in (kernels, core_memory):
+            if hasattr(module, name):
+                kernel = getattr(kernels, name)
+                monkeypatch.setattr(module, name, lambda *given, n=name, k=kernel: called.add(n) or k(*given))
+    Definition(kit.spec(algorithm=RECIPE), 0.0).warm_up(learning)
+    assert called == {"recall", "text_keys", "boosts", "drawn", *(("count", "newer_records") if learning else ())}
 
 
 def with_a_new_one(number: int) -> RankRequest:
