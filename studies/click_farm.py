@@ -112,13 +112,19 @@ def main() -> None:
     parser.add_argument("recipe", nargs="?", default=RECIPE)
     parser.add_argument("--user", default="navigational")
     parser.add_argument("--days", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--guard", action="store_true")
     asked = parser.parse_args()
     honest = parse(asked.user, User).for_grades(3)
-    print(f"position of the product after each day, and by weights alone; the farm stops after day {asked.days // 2}")
+    print(
+        f"median position of the product after each day, and by weights alone; the farm stops after day {asked.days // 2}"
+    )
     for kind, clicks in FARMS:
-        found, end = asyncio.run(positions(asked.recipe, kind, clicks, honest, asked.days, asked.guard))
-        print(f"{kind:10} {clicks:5}  {' '.join(f'{each:3}' for each in found)}  {end}", flush=True)
+        farm = (asked.recipe, kind, clicks, honest, asked.days, asked.guard)
+        runs = [asyncio.run(positions(*farm)) for _ in range(asked.runs)]
+        medians = np.median([found for found, _ in runs], axis=0)
+        ends = "; ".join(end.strip() for _, end in runs)
+        print(f"{kind:10} {clicks:5}  {' '.join(f'{each:4g}' for each in medians)}  {ends}", flush=True)
 
 
 if __name__ == "__main__":

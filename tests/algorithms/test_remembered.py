@@ -15,6 +15,7 @@ from duelrank.core.errors import InvalidRecipe, InvalidValue, ShapeMismatch
 from duelrank.core.randomness import stream
 from duelrank.core.snapshot import Snapshot
 from duelrank.core.types import NO_BOOSTS, State
+from duelrank.export import Model, export
 from duelrank.kernels import pdgd, thompson_pairs
 from duelrank.projection import LastClick, WholeList
 from duelrank.representation.base import knots_of
@@ -398,6 +399,18 @@ class TestRecipes:
     def test_parameters_have_limits(self, text: str) -> None:
         with pytest.raises((InvalidRecipe, InvalidValue)):
             parse(f"remember({text})")
+
+
+@pytest.mark.parametrize("name", ["mgd-dsp", "wmgd-dsp-curves", "mlp-pdgd"])
+def test_an_exported_model_is_by_features_alone(name: str) -> None:
+    """An engine knows no boosts, so the memory is exported apart, as pinned documents."""
+    learner, asked = Learner(f"remember >> {name}", 4), query("a secret")
+    for _ in range(5):
+        learner.learn(learner.rank(asked), np.arange(6) == 0)
+    assert learner.boosts(asked).any()
+    model = Model.from_snapshot(learner.snapshot())
+    np.testing.assert_allclose(model.score(asked.features), learner.score(asked), rtol=1e-12)
+    assert b"secret" not in export(model, "onnx" if name == "mlp-pdgd" else "json")
 
 
 class TestLearner:

@@ -11,7 +11,9 @@ import pytest
 from tests.service.test_backfill import logged, taught
 from tests.service.test_channel import front, inboxes, learner  # noqa: F401
 
+from duelrank.core import memory as core_memory
 from duelrank.core.errors import InvalidValue, LimitExceeded
+from duelrank.kernels import remembered as kernels
 from duelrank.service import Settings, log
 from duelrank.service.definition import Definition
 from duelrank.service.http.schema import Change, Document, ExperimentSpec, GuardSpec, RankRequest, ShowRequest
@@ -513,6 +515,22 @@ class TestStore:
         assert lived(storage, kit, again) == before
         kit.verified(storage)
 
+    def test_many_small_changes_do_not_pile_up(self, storage, kit, monkeypatch):
+        """They may be far smaller than the memory, but all of them are listed and read."""
+        monkeypatch.setattr("duelrank.service.rankers.CHANGE", 1 << 17)
+
+        async def life(service):
+            for number in range(8):
+                await visit(service, kit, [number])
+                await settled(kit, service, number + 1)
+                service._background._term._tidied = -1e9
+                await kit.rounds(service)
+
+        lived(storage, kit, life)
+        assert storage.snapshots.list("shop", log.MEMORY)
+        assert len(storage.snapshots.list("shop", log.MEMORY_CHANGES)) < 8
+        kit.verified(storage)
+
     def test_what_is_forgotten_leaves_the_disk(self, storage, kit):
         def on_disk(kind):
             found = [storage.snapshots.load("shop", kind, info.number) for info in storage.snapshots.list("shop", kind)]
@@ -684,6 +702,18 @@ class TestProcesses:
         assert asyncio.run(read()) == before
 
 
+@pytest.mark.parametrize("learning", [True, False])
+def test_the_kernels_of_a_memory_are_compiled_before_a_request_needs_them(kit, monkeypatch, learning):
+    called = set()
+    for name in ("recall", "text_keys", "boosts", "drawn", "count", "newer_records"):
+        for module in (kernels, core_memory):
+            if hasattr(module, name):
+                kernel = getattr(kernels, name)
+                monkeypatch.setattr(module, name, lambda *given, n=name, k=kernel: called.add(n) or k(*given))
+    Definition(kit.spec(algorithm=RECIPE), 0.0).warm_up(learning)
+    assert called == {"recall", "text_keys", "boosts", "drawn", *(("count", "newer_records") if learning else ())}
+
+
 def with_a_new_one(number: int) -> RankRequest:
     documents = [Document("new", [0.5] * 4), *same(number).documents]
     return RankRequest(documents, f"i{number}", query="red shoes", explain=True)
@@ -742,3 +772,22 @@ def test_a_document_below_the_top_has_its_place_by_what_users_chose(storage, kit
         assert {(await service.rank("shop", each)).ids.index("d3") for each in asked} == {1}
 
     lived(storage, kit, life)
+
+
+def test_only_what_was_shown_and_is_ordered_by_the_ranker_counts(storage, kit):
+    """A document that the client has placed says nothing about the ranker's order, and the second page was not asked for."""
+
+    async def life(service):
+        for number in range(10):
+            shown = await service.rank("shop", same(number, fixed={"d3": 1}, page=3))
+            clicks = ["d3", shown.ids[1]] if number % 2 else ["d3"]
+            await service.feedback("shop", [kit.event(number, clicks, user_id=f"u{number}")])
+        await settled(kit, service, 10)
+        return service.memory("shop").remembered[0]
+
+    found = lived(storage, kit, life, algorithm="remember(examination=WholeList(), curious=0) >> wmgd-dsp", length=6)
+    counts = {each.id: (each.clicks, each.views) for each in found.documents}
+    assert "d3" not in counts
+    assert sum(clicks for clicks, _ in counts.values()) == 5
+    assert sum(views for _, views in counts.values()) == 2 * found.lists
+    kit.verified(storage)

@@ -258,3 +258,24 @@ class Algorithm(Part, ABC):
             )
         if (found := query.features.shape[1]) != (expected := self.n_features(state)):
             raise ShapeMismatch(f"the ranker has {counted(expected, 'feature')}, query {query.id!r} has {found}")
+
+
+class Wrapper(Algorithm, ABC):
+    """An algorithm around another one, ``base``, with its properties."""
+
+    base: Algorithm
+
+    @property
+    def linear(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base is linear."""
+        return self.base.linear
+
+    @property
+    def weights_follow_memory(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base computes its weights from its memory."""
+        return self.base.weights_follow_memory
+
+    @property
+    def moves_without_clicks(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base may change its weights without a click."""
+        return self.base.moves_without_clicks

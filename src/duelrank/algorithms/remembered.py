@@ -1,4 +1,4 @@
-"""Remembers what the users of each query chose, beside the weights that all queries share."""
+"""Counts what the users of each query chose, in addition to the weights that all queries share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.algorithms.base import Algorithm, StepExplanation
+from duelrank.algorithms.base import Algorithm, StepExplanation, Wrapper
 from duelrank.algorithms.dbgd import DBGD
 from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.represented import Represented
@@ -315,7 +315,7 @@ class _Before(NamedTuple):
 
 @register
 @dataclass(frozen=True, repr=False)
-class Remembered(Algorithm):
+class Remembered(Wrapper):
     """Run an algorithm with a memory of each query, which boosts documents; written ``remember(strength=3) >> mgd-dsp``.
 
     The boosts are added to the scores of every ranker that makes a list. An algorithm that learns from pairs adds them to both
@@ -356,21 +356,6 @@ class Remembered(Algorithm):
     def spelling(self) -> str:
         """The memory, ``>>`` and the algorithm."""
         return f"{spell(self.remember)} >> {spell(self.base)}"
-
-    @property
-    def linear(self) -> bool:  # type: ignore[override]  # of this recipe
-        """Whether the base is linear."""
-        return self.base.linear
-
-    @property
-    def weights_follow_memory(self) -> bool:  # type: ignore[override]  # of this recipe
-        """Whether the base computes its weights from its memory."""
-        return self.base.weights_follow_memory
-
-    @property
-    def moves_without_clicks(self) -> bool:  # type: ignore[override]  # of this recipe
-        """Whether the base may change its weights without a click."""
-        return self.base.moves_without_clicks
 
     def start(self, n_features: int, stream: Stream) -> State:
         """Start as the base does, with an empty memory."""

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.algorithms.base import Algorithm, StepExplanation
+from duelrank.algorithms.base import Algorithm, StepExplanation, Wrapper
 from duelrank.core.errors import InvalidRecipe, InvalidValue
 from duelrank.core.memory import completed, lasting, replaced
 from duelrank.core.registry import register, spell, walk
@@ -31,7 +31,7 @@ from duelrank.representation.base import knots_of, same_knots, with_knots
 
 @register
 @dataclass(frozen=True, repr=False)
-class Represented(Algorithm):
+class Represented(Wrapper):
     """Run an algorithm on a representation of the features; written ``query-scaled >> ramps >> mgd-dsp``.
 
     The state has one weight per column of the representation, which has one or more columns per feature; its memory is that of the
@@ -84,24 +84,9 @@ class Represented(Algorithm):
         return f"{spell(self.representation)} >> {spell(self.base)}"
 
     @property
-    def linear(self) -> bool:  # type: ignore[override]  # of this recipe
-        """Whether the base is linear."""
-        return self.base.linear
-
-    @property
     def fills(self) -> bool:  # type: ignore[override]  # of this recipe
         """Whether the representation replaces missing values."""
         return self.representation.fills
-
-    @property
-    def weights_follow_memory(self) -> bool:  # type: ignore[override]  # of this recipe
-        """Whether the base computes its weights from its memory."""
-        return self.base.weights_follow_memory
-
-    @property
-    def moves_without_clicks(self) -> bool:  # type: ignore[override]  # of this recipe
-        """Whether the base may change its weights without a click."""
-        return self.base.moves_without_clicks
 
     def start(self, n_features: int, stream: Stream) -> State:
         """Start as the base does, with the columns that the representation starts with."""

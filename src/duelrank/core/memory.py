@@ -169,20 +169,8 @@ class QueryMemory:
 
     def write(self, memory: Memory, query: str, model: NDArray[np.int64], rounds: int, now: int) -> Memory:
         """Return the memory with the model added; ``now`` must not be earlier than any previous write."""
-        key = query_key(query)
-        number = key % self.n_buckets
-        bucket = memory.get(f"queries_{number}", _EMPTY)
-        _, start, stop = recall(bucket, key)
-        head = np.array((key, now, rounds, model.size), np.int64)
-        # The latest write goes to the end, so that the first model of a bucket is its oldest.
-        bucket = np.concatenate((bucket[: max(start - HEAD, 0)], bucket[stop:], head, model.ravel()))
-        after = {**memory, f"queries_{number}": bucket, "queries_oldest": memory["queries_oldest"].copy()}
-        after["queries_oldest"][number] = bucket[1]
-        if stop == 0 and memory["queries_known"][0] == self.queries:
-            _forget_oldest(after)
-        elif stop == 0:
-            after["queries_known"] = memory["queries_known"] + 1
-        return after
+        head = np.array((query_key(query), now, rounds, model.size), np.int64)
+        return self.merged(memory, np.concatenate((head, model.ravel())))
 
     def records(self, memory: Memory, since: int = -1, before: Memory | None = None) -> NDArray[np.int64]:
         """Return the records that were written after a time, as one flat array, the oldest of each bucket first.
@@ -208,17 +196,15 @@ class QueryMemory:
 
     def merged(self, memory: Memory, records: NDArray[np.int64]) -> Memory:
         """Return the memory with records of `records` in place of older ones; the least recently written ones are forgotten."""
-        after, at = {**memory, "queries_oldest": memory["queries_oldest"].copy()}, 0
-        known = int(memory["queries_known"][0])
-        while at < records.shape[0]:
-            stop = at + HEAD + int(records[at + 3])
-            name = f"queries_{int(records[at]) % self.n_buckets}"
-            bucket = after.get(name, _EMPTY)
-            _, start, end = recall(bucket, records[at])
-            known += end == 0
-            after[name] = np.concatenate((bucket[: max(start - HEAD, 0)], bucket[end:], records[at:stop]))
-            after["queries_oldest"][int(records[at]) % self.n_buckets] = after[name][1]
-            at = stop
+        after, known = {**memory, "queries_oldest": memory["queries_oldest"].copy()}, int(memory["queries_known"][0])
+        for record in _each(records):
+            number = int(record[0]) % self.n_buckets
+            bucket = after.get(f"queries_{number}", _EMPTY)
+            _, start, stop = recall(bucket, record[0])
+            # The latest write goes to the end, so that the first record of a bucket is its oldest.
+            bucket = np.concatenate((bucket[: max(start - HEAD, 0)], bucket[stop:], record))
+            after[f"queries_{number}"], after["queries_oldest"][number] = bucket, bucket[1]
+            known += stop == 0
         for _ in range(known - self.queries):
             _forget_oldest(after)
         after["queries_known"] = np.array([min(known, self.queries)])
@@ -227,11 +213,8 @@ class QueryMemory:
     def models(self, memory: Memory) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
         """Yield the key of each query, the number of times it was written, and its model."""
         for name in self._names:
-            bucket, at = memory.get(name, _EMPTY), 0
-            while at < bucket.shape[0]:
-                start, stop = at + HEAD, at + HEAD + int(bucket[at + 3])
-                yield int(bucket[at]), int(bucket[at + 2]), bucket[start:stop]
-                at = stop
+            for record in _each(memory.get(name, _EMPTY)):
+                yield int(record[0]), int(record[2]), record[HEAD:]
 
     def n_bytes(self, memory: Memory) -> int:
         """Return the number of bytes of all records."""
@@ -239,17 +222,15 @@ class QueryMemory:
 
     def mapped(self, memory: Memory, change: Callable[[int, NDArray[np.int64]], NDArray[np.int64] | None]) -> Memory:
         """Return the memory with each model replaced by what a function returns for its key and itself; None forgets the query."""
-        after, oldest, known = {**memory}, memory["queries_oldest"].copy(), 0
+        after, oldest, known = {**memory}, np.full(self.n_buckets, _NEVER), 0
         for number, name in enumerate(self._names):
-            records, at, bucket = [_EMPTY], 0, memory.get(name, _EMPTY)
-            while at < bucket.shape[0]:
-                start, stop = at + HEAD, at + HEAD + int(bucket[at + 3])
-                if (model := change(int(bucket[at]), bucket[start:stop])) is not None:
-                    records += [bucket[at : start - 1], np.array([model.size]), model]
+            kept = [_EMPTY]
+            for record in _each(memory.get(name, _EMPTY)):
+                if (model := change(int(record[0]), record[HEAD:])) is not None:
+                    kept += [record[: HEAD - 1], np.array([model.size]), model]
                     known += 1
-                at = stop
-            if bucket.shape[0]:
-                after[name] = rest = np.concatenate(records)
+            if name in memory:
+                after[name] = rest = np.concatenate(kept)
                 oldest[number] = rest[1] if rest.shape[0] else _NEVER
         return {**after, "queries_oldest": oldest, "queries_known": np.array([known])}
 
@@ -270,6 +251,15 @@ def lasting(memory: Memory, recipe: Part) -> Memory:
         elif any(fnmatchcase(name, pattern) for pattern in owner.lasting):
             kept[name] = value
     return kept
+
+
+def _each(records: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yield the records of a bucket, the oldest first."""
+    at = 0
+    while at < records.shape[0]:
+        stop = at + HEAD + int(records[at + 3])
+        yield records[at:stop]
+        at = stop
 
 
 def _forget_oldest(memory: dict[str, NDArray[Any]]) -> None:

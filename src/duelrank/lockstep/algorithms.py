@@ -39,7 +39,7 @@ from duelrank.lockstep.inference import InferenceTwin
 from duelrank.lockstep.multileaving import MultileaverTwin
 from duelrank.lockstep.projection import DocumentSpaceTwin, ExaminationTwin, solve
 from duelrank.lockstep.ranking import Scores, best_first, linear_scores, ranks_of, scores_of
-from duelrank.lockstep.remembering import Recent, RememberTwin
+from duelrank.lockstep.remembered import Recent, RememberTwin
 from duelrank.lockstep.representation import ChainTwin, Count, KnottedTwin, RepresentationTwin, carried, is_due
 from duelrank.lockstep.twin import (
     RUNS,

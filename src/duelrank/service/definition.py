@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from duelrank.adapters.backfill import IMITATE, LogLearner
 from duelrank.algorithms import Algorithm
-from duelrank.algorithms.remembered import Remember, click_rate, document_keys, memory_of
+from duelrank.algorithms.remembered import Remember, Remembrance, click_rate, document_keys, memory_of
 from duelrank.algorithms.represented import Represented
 from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.core.grammar import parse
@@ -301,6 +301,7 @@ class Definition:
             after = self.algorithm.learn(self.start, impression, feedback, derive(self.learn_key, number))
             if after.weights.shape != self.start.weights.shape or (after.weights != self.start.weights).any():
                 break
+        self._warm_up_memory(learning)
         if learning:
             self._warm_up_log(query)
         supported_formats(self.representation)  # every answer about the ranker needs it
@@ -323,6 +324,20 @@ class Definition:
                 part.leave(np.array([[0, 1, 2], [0, 2, 1]]), 2, draws)
             elif isinstance(part, Exploration):
                 unit_directions(1, len(self.spec.features), draws)
+
+    def _warm_up_memory(self, learning: bool) -> None:
+        """Rank a query that is known, and count a list of it, if the algorithm remembers queries."""
+        if (remember := self.remember) is None:
+            return
+        names = ("a", "b", "c")
+        model = Remembrance(document_keys(names), np.ones((2, len(names)))).packed()
+        known = remember.table.write(remember.start(), "q", model, 1, 0)
+        for explore in (False, True):
+            self.boosts(known, "", "q", names, explore)
+        if learning:
+            shown = Impression(self.query(self._example().features, id="q", documents=names), np.arange(2))
+            counted = remember.count(known, shown, Feedback.trusted(np.array([False, True]), None))
+            remember.table.records(counted)
 
     def _warm_up_log(self, query: Query) -> None:
         """Learn from a logged list of another system, if the algorithm supports that."""

@@ -55,7 +55,7 @@ YIELD_SECONDS = 0.002
 CLOSE_TIMEOUT = 5.0
 #: A checkpoint is written after this number of events, plus a tenth of the open impressions; or after this number of seconds.
 CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
-#: The memory of queries is saved as a whole if its changes have as many bytes as it has, and at least this number.
+#: The memory of queries is saved as a whole if its changes count for as many bytes as it has, and at least this number.
 MEMORY_BYTES = 1 << 18
 #: Seconds until old data is removed again, if there was much of it.
 TIDY_AGAIN_SECONDS = 1.0

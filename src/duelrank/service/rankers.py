@@ -45,6 +45,8 @@ THINNED = ((60.0, 3600.0), (3600.0, 86400.0), (86400.0, 31 * 86400.0))
 #: Bytes of a piece of a full memory of queries. A value of SQLite or PostgreSQL has at most a gigabyte, and a larger one would be
 #: copied several times to save it.
 PIECE = 1 << 27
+#: Bytes that each change of a memory counts for in addition, because many small ones are slow to list and to read.
+CHANGE = 1 << 15
 
 
 class StoredVersion(msgspec.Struct, array_like=True):
@@ -226,9 +228,9 @@ class MemoryStore:
         self._snapshots, self._remember, self._name = storage.snapshots, remember, name
 
     def save_changes(self, memory: Memory, before: Memory, number: int, time: float) -> int:
-        """Save what has changed since an earlier memory; return the number of bytes."""
+        """Save what has changed since an earlier memory; return the number of bytes that this counts for."""
         records = self._remember.table.records(memory, int(before["lists"][0]) - 1, before)
-        return self._save(log.MEMORY_CHANGES, memory, number, time, _bytes(records))
+        return CHANGE + self._save(log.MEMORY_CHANGES, memory, number, time, _bytes(records))
 
     def save_all(self, memory: Memory, number: int, time: float, reset: bool = False) -> None:
         """Save everything; with ``reset``, those who follow the changes forget what is not in it."""
@@ -294,9 +296,11 @@ class MemoryStore:
         return memory
 
     def bytes_since_full(self) -> int:
-        """Return the number of bytes of the changes since everything was saved."""
+        """Return the number of bytes that the changes since everything was saved count for."""
         full = max(self._numbers(log.MEMORY), default=0)
-        return sum(info.size for info in self._snapshots.list(self._name, log.MEMORY_CHANGES) if info.number > full)
+        return sum(
+            CHANGE + info.size for info in self._snapshots.list(self._name, log.MEMORY_CHANGES) if info.number > full
+        )
 
     def _numbers(self, kind: str) -> list[int]:
         return [info.number for info in self._snapshots.list(self._name, kind)]

@@ -81,7 +81,7 @@ def _request(number: int) -> schema.RankRequest:
     """Return a request as it comes over HTTP; every other one asks for an explanation, some are tables of numbers."""
     rows = np.random.default_rng(number).lognormal(size=(12, len(_NAMES))).tolist()
     documents = [{"id": f"d{place}", "features": row} for place, row in enumerate(rows)]
-    body = {"documents": documents, "length": 5 + number % 5, "explain": number % 2 == 0}
+    body = {"documents": documents, "length": 5 + number % 5, "explain": number % 2 == 0, "query": f"q{number % 2}"}
     return decode_rank(json.dumps(body).encode(), b"application/json", large=number % 3 == 0)
 
 
