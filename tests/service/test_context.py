@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from duelrank.core.errors import Conflict, InvalidValue, ShapeMismatch
 from duelrank.export import export
 from duelrank.representation import Interactions
 from duelrank.service import log
+from duelrank.service.http.decoding import decode_rank
 from duelrank.service.http.schema import (
     Change,
     Document,
@@ -183,3 +185,8 @@ def test_rankers_of_an_experiment_know_the_context(storage, kit):
                 await firsts({"mobil": 1.0})
 
     asyncio.run(main())
+
+
+def test_a_flag_is_a_number():
+    with pytest.raises(msgspec.ValidationError, match="write 1 for true and 0 for false"):
+        decode_rank(b'{"documents":[],"context":{"mobile":true}}', b"", False)
