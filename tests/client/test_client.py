@@ -162,7 +162,19 @@ class TestAsking:
         answer = ask(Script(ok(RANKED | {"ranking": ranking})), "rank", "shop", DOCUMENTS, explain=True)
         assert (answer.ranking[0].score, answer.ranking[0].explain) == (1.5, {"bm25": 1.5})
 
-    @pytest.mark.parametrize("number", [float("nan"), float("inf"), np.float32("nan"), object(), 1j])
+    @pytest.mark.parametrize(
+        "features",
+        [[0.5, float("nan")], {"bm25": 0.5, "price": np.float32("nan")}, np.array([0.5, np.nan]), [0.5, None]],
+    )
+    def test_a_feature_that_is_nan_is_missing(self, ask, features):
+        script = Script(ok(RANKED))
+        ask(script, "rank", "shop", {"d1": features})
+        sent = script.body()["documents"][0]["features"]
+        assert list(sent.values() if isinstance(sent, dict) else sent) == [0.5, None]
+        with pytest.raises(InvalidValue, match="nan is not a number"):
+            ask(Script(), "rank", "shop", {"d1": features}, context={"mobile": float("nan")})
+
+    @pytest.mark.parametrize("number", [float("inf"), -np.float32("inf"), object(), 1j])
     def test_what_is_no_number_is_refused_before_it_is_sent(self, ask, number):
         script = Script()
         with pytest.raises(InvalidValue, match="cannot be sent"):
