@@ -109,11 +109,11 @@ def test_creating_again_and_changing(storage, kit):
             assert info.features == ("bm25", "price", "mobile*bm25", "night*price")
             info = await service.change("shop", Change(retire_features=("bm25",), add_features=("stock",)))
             assert info.features == ("price", "night*price", "stock")
-            assert info.context == {"night": ("price",)}
+            assert info.context == {"mobile": (), "night": ("price",)}
             with pytest.raises(InvalidValue, match="change context"):
                 await service.change("shop", Change(retire_features=("night*price",)))
             documents = [Document("a", [1.0, 2.0]), Document("b", {"price": 1.0, "stock": 3.0})]
-            await service.rank("shop", RankRequest(documents, "i0", context={"night": 0.5}))
+            await service.rank("shop", RankRequest(documents, "i0", context={"night": 0.5, "mobile": 1.0}))
             event = storage.log.find("shop", log.IMPRESSION, ["i0"])["i0"]
             raw = log.read_features(storage, "shop", event.number)
             assert raw is not None
