@@ -150,6 +150,22 @@ class TestAsking:
             "explain": True,
         }
 
+    def test_places_pages_context_and_what_vanished(self, ask):
+        given = {"fixed": {"ad": 1}, "below_top": {"d7": 3}, "context": {"mobile": 1}, "page": 10}
+        script = Script(ok(RANKED), ok(RANKED), ok(COUNTS))
+        ask(script, "rank", "shop", {"d1": [1, None]}, impression_id="i1", **given)
+        assert script.body() == {
+            "impression_id": "i1",
+            "documents": [{"id": "d1", "features": [1, None]}],
+            **given,
+        }
+        ask(script, "page", "shop", "i1", start=11)
+        assert script.requests[1].url.path == "/v1/rankers/shop/page"
+        assert json.loads(script.requests[1].content) == {"impression_id": "i1", "start": 11, "size": 10}
+        ask(script, "close_impression", "shop", "i1", removed=["d9"])
+        (event,) = json.loads(script.requests[2].content)
+        assert (event["removed"], event["close"]) == (["d9"], True)
+
     def test_features_may_be_arrays_of_any_kind_of_number(self, ask):
         script = Script(ok(RANKED))
         rows = np.array([[0.5, 2.0]], np.float32)
