@@ -54,6 +54,11 @@ def test_events_without_configurations_are_explained(written):
         read_attributed([written(event("q1", "d1", "a"), event("q2", "d1"))])
 
 
+def test_names_that_cannot_be_configurations_are_refused(written):
+    with pytest.raises(DataFormatError, match="at most 10 search configurations; these events name 11: 'c0', "):
+        read_attributed([written(*(event("q1", "d1", f"c{number}") for number in range(11)))])
+
+
 def test_the_command(written):
     path = written(*(event(f"q{number}", "d1", "new" if number % 10 else "old") for number in range(100)))
     result = CliRunner().invoke(app, ["experiment", "read", path])

@@ -150,6 +150,22 @@ class TestAsking:
             "explain": True,
         }
 
+    def test_places_pages_context_and_what_vanished(self, ask):
+        given = {"fixed": {"ad": 1}, "below_top": {"d7": 3}, "context": {"mobile": 1}, "page": 10}
+        script = Script(ok(RANKED), ok(RANKED), ok(COUNTS))
+        ask(script, "rank", "shop", {"d1": [1, None]}, impression_id="i1", **given)
+        assert script.body() == {
+            "impression_id": "i1",
+            "documents": [{"id": "d1", "features": [1, None]}],
+            **given,
+        }
+        ask(script, "page", "shop", "i1", start=11)
+        assert script.requests[1].url.path == "/v1/rankers/shop/page"
+        assert json.loads(script.requests[1].content) == {"impression_id": "i1", "start": 11, "size": 10}
+        ask(script, "close_impression", "shop", "i1", removed=["d9"])
+        (event,) = json.loads(script.requests[2].content)
+        assert (event["removed"], event["close"]) == (["d9"], True)
+
     def test_features_may_be_arrays_of_any_kind_of_number(self, ask):
         script = Script(ok(RANKED))
         rows = np.array([[0.5, 2.0]], np.float32)
@@ -162,7 +178,19 @@ class TestAsking:
         answer = ask(Script(ok(RANKED | {"ranking": ranking})), "rank", "shop", DOCUMENTS, explain=True)
         assert (answer.ranking[0].score, answer.ranking[0].explain) == (1.5, {"bm25": 1.5})
 
-    @pytest.mark.parametrize("number", [float("nan"), float("inf"), np.float32("nan"), object(), 1j])
+    @pytest.mark.parametrize(
+        "features",
+        [[0.5, float("nan")], {"bm25": 0.5, "price": np.float32("nan")}, np.array([0.5, np.nan]), [0.5, None]],
+    )
+    def test_a_feature_that_is_nan_is_missing(self, ask, features):
+        script = Script(ok(RANKED))
+        ask(script, "rank", "shop", {"d1": features})
+        sent = script.body()["documents"][0]["features"]
+        assert list(sent.values() if isinstance(sent, dict) else sent) == [0.5, None]
+        with pytest.raises(InvalidValue, match="nan is not a number"):
+            ask(Script(), "rank", "shop", {"d1": features}, context={"mobile": float("nan")})
+
+    @pytest.mark.parametrize("number", [float("inf"), -np.float32("inf"), object(), 1j])
     def test_what_is_no_number_is_refused_before_it_is_sent(self, ask, number):
         script = Script()
         with pytest.raises(InvalidValue, match="cannot be sent"):

@@ -17,7 +17,19 @@ from duelrank.core.errors import InvalidRecipe, InvalidValue, MissingData
 from duelrank.core.grammar import listed
 from duelrank.core.registry import canonical, spell
 from duelrank.core.types import Labels
-from duelrank.datasets import Bumpy, Dataset, Drifting, Imported, Incomplete, LongTail, Synthetic, add, synthetic
+from duelrank.datasets import (
+    Bumpy,
+    Dataset,
+    Drifting,
+    Imported,
+    Incomplete,
+    InContext,
+    LongTail,
+    Synthetic,
+    add,
+    synthetic,
+)
+from duelrank.datasets.split import SPLITS
 from duelrank.experiments import Grid, Store, run_all
 from duelrank.experiments.pipeline import collect, plan
 from duelrank.experiments.suite import load_suite
@@ -344,6 +356,35 @@ class TestDrifting:
         for name in ("sudden-drift", "slow-drift"):
             assert spell(parse(name)) == name
         assert parse("sudden-drift").start == RunSpec("mgd", "sudden-drift", "perfect").impressions // 2
+
+
+class TestInContext:
+    @pytest.mark.parametrize("base", [Synthetic(n_queries=60, n_features=5), Bumpy(60, n_features=5)])
+    def test_grades_and_products_are_those_of_the_context(self, base):
+        fold, plain = InContext(base, 0.3).fold(2), InContext(base, 0.3, products=False).fold(2)
+        for name in SPLITS:
+            split, bare = getattr(fold, name), getattr(plain, name)
+            assert split.features[:, :5].tolist() == bare.features.tolist()
+            assert split.labels.tolist() == bare.labels.tolist()
+            products = split.features[:, 5:]
+            inside = np.repeat(
+                [products[start:stop].any() for start, stop in pairwise(split.offsets)], np.diff(split.offsets)
+            )
+            assert products.tolist() == (split.features[:, :5] * inside[:, None]).tolist()
+        one, other = (InContext(base, share).fold(2).train.labels for share in (0.0, 1.0))
+        chosen = np.repeat(
+            [fold.train.features[a:b, 5:].any() for a, b in pairwise(fold.train.offsets)], np.diff(fold.train.offsets)
+        )
+        assert 0.1 < chosen.mean() < 0.5
+        mixed = np.where(chosen, other, one)
+        assert np.mean(fold.train.labels == mixed) > 0.9, "but for the thresholds of the grades"
+        assert abs(np.corrcoef(one, other)[0, 1]) < 0.3
+
+    def test_what_is_refused(self):
+        with pytest.raises(InvalidRecipe, match=r"InContext.base must be a dataset \(bumpy, "):
+            InContext(Imported("mq2008"))
+        with pytest.raises(InvalidValue, match="from 1 to 5"):
+            InContext().fold(6)
 
 
 class TestIncomplete:

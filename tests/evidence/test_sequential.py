@@ -353,11 +353,14 @@ class TestInOrder:
             order.show(number)
         for number in waiting:
             gone.add(number)
+            then = list(order.waiting_for(number))
             if lists[number][1]:
                 order.close(number, number)
             else:
                 order.drop(number)
-            found += list(order.ready())
+            now = list(order.ready())
+            assert then == [each for each in now if each != number]
+            found += now
             end = next((each for each in range(len(lists)) if each not in gone), len(lists))
             assert found == [each for each in range(end) if lists[each][1]]
             assert order.waiting == sum(each >= end and lists[each][1] for each in gone)

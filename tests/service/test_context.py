@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from duelrank.core.errors import Conflict, InvalidValue, ShapeMismatch
 from duelrank.export import export
 from duelrank.representation import Interactions
 from duelrank.service import log
+from duelrank.service.http.decoding import decode_rank
 from duelrank.service.http.schema import (
     Change,
     Document,
@@ -107,11 +109,11 @@ def test_creating_again_and_changing(storage, kit):
             assert info.features == ("bm25", "price", "mobile*bm25", "night*price")
             info = await service.change("shop", Change(retire_features=("bm25",), add_features=("stock",)))
             assert info.features == ("price", "night*price", "stock")
-            assert info.context == {"night": ("price",)}
+            assert info.context == {"mobile": (), "night": ("price",)}
             with pytest.raises(InvalidValue, match="change context"):
                 await service.change("shop", Change(retire_features=("night*price",)))
             documents = [Document("a", [1.0, 2.0]), Document("b", {"price": 1.0, "stock": 3.0})]
-            await service.rank("shop", RankRequest(documents, "i0", context={"night": 0.5}))
+            await service.rank("shop", RankRequest(documents, "i0", context={"night": 0.5, "mobile": 1.0}))
             event = storage.log.find("shop", log.IMPRESSION, ["i0"])["i0"]
             raw = log.read_features(storage, "shop", event.number)
             assert raw is not None
@@ -183,3 +185,8 @@ def test_rankers_of_an_experiment_know_the_context(storage, kit):
                 await firsts({"mobil": 1.0})
 
     asyncio.run(main())
+
+
+def test_a_flag_is_a_number():
+    with pytest.raises(msgspec.ValidationError, match="write 1 for true and 0 for false"):
+        decode_rank(b'{"documents":[],"context":{"mobile":true}}', b"", False)

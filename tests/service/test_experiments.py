@@ -352,6 +352,24 @@ class TestRankersAsSystems:
 
         asyncio.run(main())
 
+    def test_a_ranker_stays_while_it_is_compared(self, kit, storage):
+        documents = [Document("d1", kit.table(1)[0].tolist())]
+
+        async def main() -> None:
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                await service.create_experiment(spec(systems=("engine",), rankers=("shop",)))
+                shown = await service.show("spring", ShowRequest({"engine": ["d1"]}, "i1", None, documents))
+                with pytest.raises(Conflict, match="'spring' compares the ranker 'shop'"):
+                    await service.delete("shop")
+                assert shown == await service.show("spring", ShowRequest({"engine": ["d1"]}, "i1", None, documents))
+                await service.stop_experiment("spring")
+                await service.delete("shop")
+                with pytest.raises(Conflict, match="was stopped"):
+                    await service.show("spring", ShowRequest({"engine": ["d1"]}, "i2", None, documents))
+
+        asyncio.run(main())
+
     def test_rankers_with_different_features(self, kit, storage):
         both = [Document(f"d{row}", {"x": float(row), "y": float(-row)}) for row in range(4)]
 

@@ -329,6 +329,40 @@ def test_a_version_is_there_until_its_guard_lists_are_counted():
     assert not alone.references
 
 
+@pytest.mark.parametrize("n_loaded", [1, 2])
+def test_a_store_that_fails_while_guard_lists_are_counted_counts_none_twice(n_loaded):
+    """Two lists wait for a third one; the versions that made them have to be loaded."""
+    log = Log(GUARDED[1])
+    for number in range(3):
+        kind, teams = (EXPLORED, b"") if number == 0 else (GUARD, TEAMS)
+        log.add(
+            "ranked", f"i{number}", pack(StoredImpression.of(log.machine.version, list("vwx"), [0, 1, 2], kind, teams))
+        )
+        log.shown[f"i{number}"] = StoredImpression.of(1, list("vwx"), [0, 1, 2], kind, teams), np.eye(3)
+        log.add("feedback", f"e{number}", pack(StoredFeedback(f"i{number}", [1], None, None)))
+        log.step("published")
+    for number in (2, 0):
+        log.add("closed", f"c{number}", pack(f"i{number}"))
+    machine, last = log.fresh(), Event(10_000, "shop", "closed", "c1", 1e6, pack("i1"))
+    for event in log.events:
+        machine.apply(event)
+    log.machine.apply(last)
+    load, calls = log.states.get, []
+
+    def failing(version):
+        calls.append(version)
+        if len(calls) == n_loaded:
+            raise StoreLocked("busy")
+        return load(version)
+
+    machine._load_state = failing
+    with pytest.raises(StoreLocked):
+        machine.apply(last)
+    machine.apply(last)
+    assert machine.guard.counts.wins == 2
+    assert machine.checkpoint() == log.machine.checkpoint()
+
+
 def test_after_a_failure_of_the_store_the_event_can_be_applied_again():
     log = Log()
     for step in [("ranked", 1, 0), ("feedback", 1, {1}, None), ("closed", 1)]:

@@ -10,6 +10,7 @@ import pytest
 
 from duelrank.core.errors import Conflict, InvalidRecipe, InvalidValue, UnknownName
 from duelrank.service.http.decoding import decode_rank
+from duelrank.service.http.errors import MalformedBody
 from duelrank.service.http.schema import Change, Document, DocumentTable, LoggedImpression, RankerSpec, RankRequest
 
 NAN = float("nan")
@@ -120,3 +121,6 @@ def test_json_has_null():
     for wrong in (b'["1"]', b'{"price":true}'):
         with pytest.raises(msgspec.ValidationError, match="features must be numbers, found"):
             decode_rank(b'{"documents":[{"id":"a","features":%b}]}' % wrong, b"", False, lambda: ["price"])
+    for large in (False, True):
+        with pytest.raises(MalformedBody, match="JSON has no NaN, send null"):
+            decode_rank(b'{"documents":[{"id":"a","features":[1.5,NaN]}]}', b"", large)

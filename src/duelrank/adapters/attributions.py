@@ -18,6 +18,9 @@ from duelrank.core.progress import ProgressCallback
 from duelrank.evidence import Result
 from duelrank.evidence.interleaving import Tally, WinHistory
 
+#: The maximum number of search configurations. More names are not configurations, and each pair of them would have a test.
+MOST_CONFIGURATIONS = 10
+
 
 def read_attributed(
     files: Sequence[str], max_errors: int = 100, progress: ProgressCallback = lambda done, total: None
@@ -64,6 +67,11 @@ def read_attributed(
         raise DataFormatError(
             "an A/B test has clicks of two or more search configurations in event_attributes.search_config, or in "
             f"event_attributes.object.search_config; these events name {named}"
+        )
+    if len(systems) > MOST_CONFIGURATIONS:
+        some = ", ".join(map(repr, systems[:3]))
+        raise DataFormatError(
+            f"an A/B test has at most {MOST_CONFIGURATIONS} search configurations; these events name {len(systems):,}: {some}, …"
         )
     return _counted(systems, lists.values())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import secrets
 import time
 import uuid
@@ -178,10 +178,22 @@ def encode(content: Any, content_type: str = JSON) -> bytes:
             return msgspec.msgpack.encode(content, enc_hook=_plain)
         body = msgspec.json.encode(content, enc_hook=_plain)
         if b"null" in body:  # msgspec writes NaN and infinity as null
-            json.dumps(msgspec.to_builtins(content, enc_hook=_plain), allow_nan=False)
+            _check_numbers(msgspec.to_builtins(content, enc_hook=_plain))
         return body
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidValue(f"this cannot be sent to the service: {error}") from None
+
+
+def _check_numbers(content: Any, feature: bool = False) -> None:
+    """Raise if a number is infinite, or NaN and not the value of a feature, where null says that it is missing."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            _check_numbers(value, feature or name == "features")
+    elif isinstance(content, list | tuple):
+        for value in content:
+            _check_numbers(value, feature)
+    elif isinstance(content, float) and not (math.isfinite(content) or (feature and math.isnan(content))):
+        raise ValueError(f"{content} is not a number of JSON")
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from duelrank.datasets.catalogue import CATALOGUE, Entry
 from duelrank.datasets.library import Imported, ImportReport, Info, add, fetch, info, installed, remove
 from duelrank.datasets.reader import read_letor
 from duelrank.datasets.split import Fold, Split
-from duelrank.datasets.synthetic import Bumpy, Drifting, Incomplete, LongTail, Synthetic
+from duelrank.datasets.synthetic import Bumpy, Drifting, Incomplete, InContext, LongTail, Synthetic
 
 __all__ = [
     "CATALOGUE",
@@ -18,6 +18,7 @@ __all__ = [
     "Fold",
     "ImportReport",
     "Imported",
+    "InContext",
     "Incomplete",
     "Info",
     "LongTail",

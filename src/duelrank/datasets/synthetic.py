@@ -1,4 +1,4 @@
-"""Generated data sets: linear relevance, curves, a truth that changes during a run, unequal query frequencies, missing values."""
+"""Generated data sets: linear relevance, curves, changing tastes, contexts, unequal query frequencies, missing values."""
 
 from __future__ import annotations
 
@@ -386,6 +386,65 @@ def _standardised(splits: _Splits) -> _Splits:
     train = splits["train"].scores
     mean, spread = train.mean(), train.std() or 1.0
     return {name: drawn._replace(scores=(drawn.scores - mean) / spread) for name, drawn in splits.items()}
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class InContext(Dataset):
+    """The documents of a generated data set, for users who want something else in a context, such as on a phone.
+
+    Each query is in the context, or not, at random. Grades are those of two tastes, as in `Drifting`, which are not correlated: one
+    in the context, and one outside.
+
+    Parameters
+    ----------
+    base
+        The data set with the documents.
+    share
+        Probability of a query to be in the context.
+    products
+        Whether each feature is there a second time, multiplied with the context (1 or 0), as in `Interactions`; without that,
+        nothing says which queries are in the context.
+
+    Examples
+    --------
+    >>> from duelrank import simulate
+    >>> found = []
+    >>> for products in (True, False):
+    ...     base = "synthetic(n_queries=50, n_features=5)"
+    ...     record = simulate("mgd-dsp", f"InContext({base}, products={products})", "perfect", impressions=1_000)
+    ...     found.append(record.offline[-1])
+    >>> bool(found[0] > found[1] + 0.05)
+    True
+    """
+
+    base: Generated = Synthetic()
+    share: Annotated[float, Between(0.0, 1.0)] = 0.5
+    products: bool = True
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds of the base."""
+        return self.base.n_folds
+
+    def fold(self, number: int = 1) -> Fold:
+        """Generate one fold."""
+        self.base.fold(number)  # raises an error if there is no such fold
+        return _make_in_context(self, number)
+
+
+@lru_cache(maxsize=8)
+def _make_in_context(recipe: InContext, number: int) -> Fold:
+    base, found = recipe.base, dict[str, _Drawn]()
+    outside, inside = _uncorrelated(base._scored(number, taste=1), base._scored(number, taste=2))
+    for name, drawn in outside.items():
+        sizes = np.diff(drawn.offsets)
+        chosen = integers(stream(0, f"context {name}", number), _FINE, len(sizes)) < recipe.share * _FINE
+        context = np.repeat(chosen, sizes)
+        products = [drawn.features * context[:, None]] if recipe.products else []
+        scores = np.where(context, inside[name].scores, drawn.scores)
+        found[name] = _Drawn(np.hstack([drawn.features, *products]), scores, drawn.offsets)
+    return _graded(found, base.n_grades, base.relevant)
 
 
 @register

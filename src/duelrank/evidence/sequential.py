@@ -328,6 +328,14 @@ class InOrder(Generic[Key, T]):
         """Remove a list, whose outcome does not count; no list waits for it any more."""
         self.waiting -= self._lists.pop(key, None) is not None
 
+    def waiting_for(self, key: Key) -> Iterator[T]:
+        """Return the outcomes that are ready as soon as a list is closed or dropped, without its own."""
+        for other, outcome in self._lists.items():
+            if outcome is not None:
+                yield outcome
+            elif other != key:
+                return
+
     def ready(self) -> Iterator[T]:
         """Remove and return the outcomes whose turn has come.
 

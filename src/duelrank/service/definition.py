@@ -394,7 +394,7 @@ class Definition:
         found = self._changed_features(change)
         kept = [name for name in spec.features if name in found.names]
         features = tuple(dict.fromkeys((*kept, *found.names)))
-        given["context"] = {one: of for one, of in found.context.items() if of}
+        given["context"] = found.context  # also names without features: clients may go on sending them
         retired = tuple(dict.fromkeys((*spec.retired, *change.retire_features)))
         spec = msgspec.structs.replace(
             spec,

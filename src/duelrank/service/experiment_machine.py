@@ -125,26 +125,15 @@ class ExperimentMachine(EventMachine):
         """Weights of actions by name."""
         return self.definition.spec.actions
 
-    def apply(self, event: Event) -> ClosedImpression | None:
-        """Apply an event; events up to `number` are ignored."""
-        if event.number <= self.number:
-            return None
-        closed = None
+    def _apply_other(self, event: Event) -> ClosedImpression | None:
         if event.kind == log.IMPRESSION:
             self._apply_impression(event)
-        elif event.kind == log.FEEDBACK:
-            self._apply_feedback(log.unpack(event.body, log.StoredFeedback))
-        elif event.kind == log.CLOSED:
-            closed = self._apply_closed(log.unpack(event.body, str), event)
         elif event.kind == log.CONTROL:
             if log.unpack(event.body, log.Control).action == "stop" and self.stopped is None:
                 self.stopped = event.time
-        elif event.kind != log.FAILED:  # `failures` has these
-            raise StoreCorrupt(
-                f"event {event.number} is of an unknown kind, {event.kind!r}; a later version of duelrank may have written it"
-            )
-        self.number = event.number
-        return closed
+        else:
+            raise self._unknown_kind(event)
+        return None
 
     def _apply_impression(self, event: Event) -> None:
         stored = log.unpack(event.body, log.StoredImpression)

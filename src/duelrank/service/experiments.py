@@ -66,8 +66,6 @@ class ExperimentDefinition:
         Bytes that are mixed into the random stream of each list, so that an impression id does not predict it.
     """
 
-    remember = None
-
     def __init__(self, spec: ExperimentSpec, created: float = 0.0, number: int = 0, salt: bytes = b"") -> None:
         _check(spec)
         self.spec, self.created, self.number, self._salt = spec, created, number, salt

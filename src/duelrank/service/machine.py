@@ -352,7 +352,7 @@ class Watch:
         return proven[1]
 
     def resume(self, version: int) -> None:
-        """StepEnd an alarm, and start again with the versions after this one."""
+        """End an alarm, and start again with the versions after this one."""
         if self.guard is not None and (after := self.guard.resumed()) is not self.guard:
             self.guard, self.floor = after, version
 
@@ -419,9 +419,27 @@ class EventMachine(ABC):
     def status(self) -> msgspec.Struct:
         """How far it has come, for other processes."""
 
-    @abstractmethod
     def apply(self, event: Event) -> ClosedImpression | None:
         """Apply an event; events up to `number` are ignored."""
+        if event.number <= self.number:
+            return None
+        closed = None
+        if event.kind == log.FEEDBACK:
+            self._apply_feedback(log.unpack(event.body, log.StoredFeedback))
+        elif event.kind == log.CLOSED:
+            closed = self._apply_closed(log.unpack(event.body, str), event)
+        elif event.kind != log.FAILED:  # `failures` has these
+            closed = self._apply_other(event)
+        self.number = event.number
+        return closed
+
+    @abstractmethod
+    def _apply_closed(self, id: str, event: Event) -> ClosedImpression | None:
+        """Count a closed impression, and learn from it."""
+
+    @abstractmethod
+    def _apply_other(self, event: Event) -> ClosedImpression | None:
+        """Apply an event of another kind; raise if the kind is not known."""
 
     @abstractmethod
     def checkpoint(self) -> bytes:
@@ -465,6 +483,12 @@ class EventMachine(ABC):
         if impression.paged:  # what was clicked or looked at was shown, even if its page is not known
             shown = (each + 1 for each in feedback.clicks)
             impression.length = max(impression.length, feedback.seen, feedback.examined or 0, *shown)
+
+    @staticmethod
+    def _unknown_kind(event: Event) -> StoreCorrupt:
+        return StoreCorrupt(
+            f"event {event.number} is of an unknown kind, {event.kind!r}; a later version of duelrank may have written it"
+        )
 
     def _check_failure(self, event: Event) -> None:
         if event.number in self.failures:
@@ -543,29 +567,25 @@ class Machine(EventMachine):
         """Apply an event; events up to `number` are ignored."""
         if event.number <= self.number:
             return None
-        closed = None
         self.history.begin_event(event.time, self.step_end)
+        closed = super().apply(event)
+        self.history.count_event()
+        return closed
+
+    def _apply_other(self, event: Event) -> ClosedImpression | None:
         if event.kind == log.IMPRESSION:
-            closed = self._apply_impression(event)
-        elif event.kind == log.FEEDBACK:
-            self._apply_feedback(log.unpack(event.body, log.StoredFeedback))
-        elif event.kind == log.LOGGED:
-            closed = self._apply_logged(log.unpack(event.body, log.StoredLog), event)
-        elif event.kind == log.CLOSED:
-            closed = self._apply_closed(log.unpack(event.body, str), event)
-        elif event.kind == log.PUBLISHED:
+            return self._apply_impression(event)
+        if event.kind == log.LOGGED:
+            return self._apply_logged(log.unpack(event.body, log.StoredLog), event)
+        if event.kind == log.PUBLISHED:
             self._apply_published(log.unpack(event.body, log.Published))
         elif event.kind == log.PAGE:
             self._apply_page(log.unpack(event.body, log.StoredPage))
         elif event.kind == log.CONTROL:
             self._apply_control(log.unpack(event.body, log.Control), event)
-        elif event.kind != log.FAILED:  # `failures` has these
-            raise StoreCorrupt(
-                f"event {event.number} is of an unknown kind, {event.kind!r}; a later version of duelrank may have written it"
-            )
-        self.history.count_event()
-        self.number = event.number
-        return closed
+        else:
+            raise self._unknown_kind(event)
+        return None
 
     def _apply_impression(self, event: Event) -> ClosedImpression | None:
         stored = log.unpack(event.body, log.StoredImpression)
@@ -593,6 +613,7 @@ class Machine(EventMachine):
         impression = self.open.get(id)
         if impression is None:
             return None
+        states = self._states_of_votes(impression)  # first: if the store fails, nothing has changed
         outcome: Outcome
         norm, failure, reason = 0.0, None, ""
         if not impression.has_feedback:
@@ -601,7 +622,7 @@ class Machine(EventMachine):
             outcome = "skipped"
         else:
             outcome, norm, failure = self._learn(id, impression, event)
-        votes = self._count_votes(impression, event)
+        votes = self._count_votes(impression, event, states)
         setattr(self.tally, outcome, getattr(self.tally, outcome) + 1)
         if reason:
             self.tally.skip(reason)
@@ -750,7 +771,18 @@ class Machine(EventMachine):
         rest = (self.guard, self.labels, self.imitated, self.order.waiting)
         return Status(self.number, tally, len(self.open), self.state.updates, *rest)
 
-    def _count_votes(self, impression: OpenImpression, event: Event) -> tuple[str, ...]:
+    def _states_of_votes(self, impression: OpenImpression) -> dict[int, State | None]:
+        """Return the states of the versions that made the lists that count when this one is closed, if the guard may roll back."""
+        if self.guard is None or self.guard.spec.on_alarm != "rollback":
+            return {}
+        versions = {each.version for each in self.order.waiting_for(impression.number)}
+        if impression.list_kind == GUARD:
+            versions.add(impression.version)
+        return {version: self.state_of(version) for version in versions if version > self.floor}
+
+    def _count_votes(
+        self, impression: OpenImpression, event: Event, states: Mapping[int, State | None]
+    ) -> tuple[str, ...]:
         """Note how a closed list ends for the guard; count the guard lists whose turn has come, and return their votes."""
         if impression.list_kind == GUARD:
             outcome = outcome_of(unpack_teams(impression.teams), feedback_on(impression, len(impression.teams)).gains)
@@ -761,9 +793,7 @@ class Machine(EventMachine):
             self.order.drop(impression.number)
         votes = []
         for each in self.order.ready():
-            may_roll_back = self.guard is not None and self.guard.spec.on_alarm == "rollback"
-            state = self.state_of(each.version) if may_roll_back and each.version > self.floor else None
-            vote = self.watch.vote(each, state, event.number)
+            vote = self.watch.vote(each, states.get(each.version), event.number)
             self._release(each.version)
             if vote is not None:
                 self.history.voted(vote)

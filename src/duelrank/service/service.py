@@ -568,7 +568,10 @@ class Service:
         return await asyncio.to_thread(refitted, version, after, lists)
 
     async def delete(self, name: str) -> None:
-        """Delete a ranker and all its data; the name is free when it returns."""
+        """Delete a ranker and all its data; the name is free when it returns. A running experiment keeps its rankers."""
+        for each in self._rankers.experiments.values():
+            if name in each.created.spec.rankers and name in self._rankers and not each.stopped:
+                raise Conflict(f"the experiment {each.name!r} compares the ranker {name!r}; stop the experiment first")
         await self._delete(name, self._writable_ranker)
 
     async def _delete(self, name: str, find: Callable[[str], Awaitable[Ranker | Experiment]]) -> None:
@@ -736,15 +739,39 @@ class Service:
         """Merge the lists of the systems of an experiment; when it returns, the merged list is in the store."""
         experiment = await self._writable_experiment(name)
         id, definition = self._checked_id(request.impression_id), experiment.created
+        known = self._recent.get(definition.number, id)
+        if experiment.stopped and known is None:
+            known = (await self._impressions.find(name, definition.number, [id], self._sole_writer))[id]
+            if known is None:
+                raise Conflict(f"the experiment {name!r} was stopped; show the list of the system that you have chosen")
+        given = await self._lists(definition, id, request)
+        documents = list(dict.fromkeys(document for each in given for document in each))
+        if known is None or known.body is None:
+            known = await self._merge(experiment, id, request, given, documents)
+        assert known.body is not None
+        if not known.body.is_of(documents):
+            raise Conflict(f"the impression {id!r} exists, and has other documents; use a new impression_id")
+        return schema.ShowAnswer(id, known.body.shown)
+
+    async def _lists(self, definition: ExperimentDefinition, id: str, request: schema.ShowRequest) -> list[list[str]]:
+        """Return the list of each system of an experiment, without documents of fixed positions."""
         lists = definition.given_lists(request.lists, self.settings)
         for each in definition.spec.rankers:
             lists[each] = await self._list_of(each, id, request, definition.spec.rankers)
-        if request.user_id:
-            await self._make_salt()
         if not any(lists.values()):
             raise InvalidValue("no system has returned any document, so there is nothing to show")
-        given = [[each for each in one if each not in request.fixed] for one in lists.values()]
-        documents = list(dict.fromkeys(document for each in given for document in each))
+        return [[document for document in one if document not in request.fixed] for one in lists.values()]
+
+    async def _merge(
+        self,
+        experiment: Experiment,
+        id: str,
+        request: schema.ShowRequest,
+        given: list[list[str]],
+        documents: list[str],
+    ) -> log.CachedImpression:
+        """Merge the lists of an impression of an experiment, and append it."""
+        definition = experiment.created
         length, placed = definition.spec.length, log.NOTHING_PLACED
         if request.fixed:
             check_ids(list(request.fixed), self.settings)
@@ -752,27 +779,17 @@ class Service:
             length, placed = place.n_free, place.placed
             if not length:
                 raise InvalidValue("the documents with fixed positions leave no position to the systems")
-        known = self._recent.get(definition.number, id)
-        if experiment.stopped and known is None:
-            known = (await self._impressions.find(name, definition.number, [id], self._sole_writer))[id]
-            if known is None:
-                raise Conflict(f"the experiment {name!r} was stopped; show the list of the system that you have chosen")
-        if known is None or known.body is None:
-            inline = definition.merges_fast and len(documents) * len(given) <= INLINE_VALUES
-            made = (
-                definition.merge(id, given, length)
-                if inline
-                else await asyncio.to_thread(definition.merge, id, given, length)
-            )
-            stored = log.StoredImpression.of(0, documents, made[0].ranking.tolist(), OLD, placed=placed)
-            stored = msgspec.structs.replace(stored, user=user_hash(request.user_id, self._rankers.salt or b""))
-            known = await self._append_impression(experiment, id, stored, log.pack_lists(documents, given))
-            if known.body is stored:
-                self.observer.ranked(name, len(documents))
-        assert known.body is not None
-        if not known.body.is_of(documents):
-            raise Conflict(f"the impression {id!r} exists, and has other documents; use a new impression_id")
-        return schema.ShowAnswer(id, known.body.shown)
+        inline = definition.merges_fast and len(documents) * len(given) <= INLINE_VALUES
+        parts = (id, given, length)
+        merged, _ = definition.merge(*parts) if inline else await asyncio.to_thread(definition.merge, *parts)
+        if request.user_id:
+            await self._make_salt()
+        stored = log.StoredImpression.of(0, documents, merged.ranking.tolist(), OLD, placed=placed)
+        stored = msgspec.structs.replace(stored, user=user_hash(request.user_id, self._rankers.salt or b""))
+        known = await self._append_impression(experiment, id, stored, log.pack_lists(documents, given))
+        if known.body is stored:
+            self.observer.ranked(experiment.name, len(documents))
+        return known
 
     async def _system(self, name: str) -> Ranker:
         """Return a ranker that is a system of an experiment."""

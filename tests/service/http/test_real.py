@@ -114,9 +114,9 @@ def test_lists_of_a_log_teach_before_the_first_live_one(real_client):
         best = int(np.argmax(features[:, 0] - features[:, 1]))
         lines.append({"impression_id": f"log-{number}", "documents": candidates, "clicks": [f"d{best}"]})
     where, ndjson = "/v1/rankers/shop/impressions", {"Content-Type": "application/x-ndjson"}
-    answer = {"invalid": [], "known_for": 604800.0}
-    assert real_client.post(where, json=lines[0]).json() == {"accepted": 1, "duplicate": 0, **answer}
-    assert real_client.post(where, json=lines[:60]).json() == {"accepted": 59, "duplicate": 1, **answer}
+    rest = {"invalid": [], "known_for": 7 * 86_400.0}
+    assert real_client.post(where, json=lines[0]).json() == {"accepted": 1, "duplicate": 0} | rest
+    assert real_client.post(where, json=lines[:60]).json() == {"accepted": 59, "duplicate": 1} | rest
     text = "\n".join([*map(json.dumps, lines[60:]), "{", '{"impression_id": "x", "documents": [], "click": []}'])
     found = real_client.post(where, content=text, headers=ndjson).json()
     assert (found["accepted"], found["duplicate"]) == (60, 0)

@@ -44,7 +44,8 @@ def decode_body(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: 
     except msgspec.ValidationError as error:
         raise msgspec.ValidationError(wrong_shape(error, wanted)) from None
     except _BROKEN as error:
-        raise MalformedBody(f"the body is not valid {form}: {error}") from None
+        hint = "; JSON has no NaN, send null for a missing value" if form == "JSON" and b"NaN" in bytes(body) else ""
+        raise MalformedBody(f"the body is not valid {form}: {error}{hint}") from None
 
 
 # Features that are no numbers

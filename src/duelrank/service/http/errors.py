@@ -190,12 +190,15 @@ def explain(error: Exception, request_id: str) -> tuple[Problem, Headers]:
 
 
 _UNKNOWN = re.compile(r"unknown field `(?P<name>.*?)`(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_FLAG = re.compile(r"^Expected `float`, got `bool` - at `\$\.context\[")
 _NO_CHOICE = re.compile(r"^Invalid enum value .*- at `\$(?P<path>.*)`$", re.DOTALL)
 
 
 def wrong_shape(error: Exception, wanted: Any) -> str:
     """Return the message of msgspec, with the allowed values, or the known field that is nearest to an unknown one."""
     message = str(error)
+    if _FLAG.search(message):
+        return f"{message}; write 1 for true and 0 for false"
     choice = _NO_CHOICE.search(message)
     if choice is not None:
         values = _choices(msgspec.inspect.type_info(wanted), _parts(choice["path"]))

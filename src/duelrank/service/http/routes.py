@@ -491,7 +491,7 @@ async def change(call: Call) -> schema.RankerInfo:
 
 
 async def delete(call: Call) -> Reply:
-    """Delete a ranker and all its data permanently.
+    """Delete a ranker and all its data permanently; a running experiment that compares it has to be stopped first.
 
     To confirm this, repeat its name: ?confirm=NAME.
     """
