@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 from duelrank.evaluation.lists import Lists, Ranked, Values
 
 _START = np.array([2.0, 0.0, 0.0])  # coefficients of continuation: σ(2) = 88% of users go on
-_PRIOR = np.array([0.25, 1.0, 1.0])  # precision of the normal prior around these
+_PRIOR = np.array([0.25, 0.0625, 1.0])  # precision of the normal prior around these
 _RIDGE = 1.0  # precision of the normal prior of the coefficients of attraction
 _LARGEST = 8.0  # of a logit
+_SURE = 1e-3  # the attraction of a document is at least this far from 0 and 1
 STEP = 0.01  # of a coefficient, for derivatives
 _FIRST_CHANCE = 0.3  # attraction before anything is known
 _FITTED = 5_000  # lists that attraction is fitted to
@@ -22,14 +24,16 @@ _COMPARED = 12  # lists of each query that the one with a click is compared with
 class Browsing:
     """Users go down a list, and click on a document that they see with its attraction; fitted to a log.
 
-    - P(see position k + 1) = P(see position k) · σ(a + b · z + c · log k), with z the logit of the attraction of the document at k.
-      This contains users who always see everything, cascades in which good documents satisfy, and position bias 1 / k.
+    - P(see position k + 1) = P(see position k) · σ(a + b · α + c · log k), with α the attraction of the document at k. It contains
+      users who always see everything, cascades in which good documents satisfy, and position bias 1 / k.
     - **a, b and c come from the randomness of the log alone**: a document that was clicked is compared with itself at the other
       places where the logging policy might have shown it. Among the lists that it might have been in, P(the list was shown | the
       document was clicked) is the P(see the document) in that list, divided by the sum over all these lists, whatever its
       attraction is. This conditional likelihood is maximised by Newton's method.
-    - Attraction is a logistic regression on the features, fitted by expectation maximisation. Estimates do not rely on it where
-      the logging policy might have shown a document.
+    - Attraction is a logistic regression on the features, fitted by expectation maximisation, and combined with the actions on
+      the same document in all other lists, so that what happened in a list does not explain itself. How much these count follows
+      from the documents that were shown first in two lists, because those were seen. Estimates do not rely on attraction where the
+      logging policy might have shown a document, but for how far users look.
 
     Parameters
     ----------
@@ -53,7 +57,7 @@ class Browsing:
         self._some = np.arange(0, len(lists), max(1, step))
         self._some_shown = lists.shown[self._some]
         self._design = lists.covariates[lists.rows[self._some_shown]].reshape(-1, lists.covariates.shape[1])
-        #: Coefficients of continuation, and the logit of the attraction of each entry.
+        #: Coefficients of continuation.
         self.continuation = _START.copy()
         self._coefficients = np.zeros(lists.covariates.shape[1])
         self._coefficients[0] = np.log(_FIRST_CHANCE / (1.0 - _FIRST_CHANCE))
@@ -73,12 +77,48 @@ class Browsing:
             self.information += information
             self.scores = np.stack([np.bincount(self._list_of, each, len(self.lists)) for each in scores.T], axis=1)
 
-    def _set_attraction(self) -> None:
-        logits = np.clip(self.lists.covariates @ self._coefficients, -_LARGEST, _LARGEST)
-        self._logits = np.append(logits, 0.0)[self.lists.rows]
+    def _set_attraction(self, seen: Values | None = None) -> None:
+        """Set the attraction of each entry: by features, and if P(see) at the shown positions is given, by other lists, too."""
+        by_features = np.append(logistic(self.lists.covariates @ self._coefficients), 0.0)
+        found = by_features[self.lists.rows]
+        if seen is not None:
+            found = self._with_other_lists(found, by_features, seen)
         #: P(action | seen) of each entry; 0 for no document.
-        self.attraction = logistic(self._logits)
+        self.attraction = np.clip(found, _SURE, 1.0 - _SURE)
         self.attraction[-1] = 0.0
+
+    def _with_other_lists(self, prior: Values, by_features: Values, seen: Values) -> Values:
+        """Return the attraction of each entry, from its prior and the actions on the same document in all other lists."""
+        lists, chances = self.lists, self.attraction[self.lists.shown]
+        there = lists.shown >= 0
+        looked = there * np.where(self._happened, 1.0, seen * (1.0 - chances) / np.maximum(1.0 - seen * chances, 1e-9))
+        strength = self._strength(by_features)
+        actions, looks = (self._elsewhere(each) for each in (self._happened & there, looked))
+        found: Values = (strength * prior + actions) / (strength + looks)
+        return found
+
+    def _elsewhere(self, each: NDArray[Any]) -> Values:
+        """Return for each entry the sum of what shown positions have, over all other lists that have shown the same document."""
+        lists = self.lists
+        own = by_entry(lists.shown, each, lists.n_entries)
+        found: Values = np.bincount(lists.rows + 1, own, lists.rows.max() + 2)[lists.rows + 1] - own
+        found[-1] = 0.0
+        return np.maximum(found, 0.0)
+
+    def _strength(self, by_features: Values) -> float:
+        """Return the number of looks that features are worth: 1 / ρ − 1, with ρ the correlation of actions on the same document.
+
+        It is measured on pairs of lists that show the same document first, and what its features say is subtracted.
+        """
+        rows = self.lists.rows[self.lists.shown[:, 0]]
+        chances = by_features[rows]
+        residuals, deviations = self._happened[:, 0] - chances, np.sqrt(chances * (1.0 - chances))
+
+        def pairs(each: Values) -> float:
+            return float((np.bincount(rows + 1, each) ** 2).sum() - (each**2).sum())
+
+        correlation = pairs(residuals) / max(pairs(deviations), 1e-9)
+        return 1.0 / min(max(correlation, _SURE), 0.5) - 1.0
 
     def goes_on(self, ranked: Ranked, continuation: Values | None = None) -> Values:
         """Return P(see the next position | this one is seen) at each position."""
@@ -86,7 +126,7 @@ class Browsing:
         if self._bias is not None:
             positions = np.arange(1, ranked.shape[-1] + 1)
             return np.broadcast_to((positions / (positions + 1.0)) ** self._bias, ranked.shape)
-        return logistic(a + b * self._logits[ranked] + c * self._log_positions)
+        return logistic(a + b * self.attraction[ranked] + c * self._log_positions)
 
     @cached_property
     def looks(self) -> Looks:
@@ -117,7 +157,7 @@ class Browsing:
         weights = np.exp(weights - weights.max(axis=1, keepdims=True, initial=-1e9))
         weights /= weights.sum(axis=1, keepdims=True)
         stops = 1.0 - goes_on
-        parts = (stops, stops * self._logits[self._compared], stops * self._log_positions)
+        parts = (stops, stops * self.attraction[self._compared], stops * self._log_positions)
         slopes = np.stack([np.where(self._there, self._at_click(each), 0.0) for each in parts], axis=-1)
         mean = np.einsum("cm,cmp->cp", weights, slopes)
         information = np.einsum("cm,cmp,cmq->pq", weights, slopes, slopes) - mean.T @ mean
@@ -138,7 +178,7 @@ class Browsing:
             looked = seen * (1.0 - chances) / np.maximum(1.0 - seen * chances, 1e-9)
             weights = np.where(happened, 1.0, looked) * (self._some_shown.ravel() >= 0)
             self._coefficients = _newton(self._design, weights, happened, chances, self._coefficients)
-        self._set_attraction()
+        self._set_attraction(Looks(self, self.continuation).seen(self.lists.shown))
 
 
 class Looks:
@@ -172,9 +212,18 @@ class Looks:
     @cached_property
     def by_policy(self) -> Values:
         """P(see) of each entry in a list of the logging policy; 0 if that could not have shown it."""
+        return self.by_policy_worth(np.ones(self._browsing.lists.length))
+
+    def by_policy_worth(self, worth: Values) -> Values:
+        """Return the same, with a worth of each position."""
         sampled = self._browsing.lists.sampled
-        found: Values = by_entry(sampled, self.seen(sampled), self._browsing.lists.n_entries) / sampled.shape[1]
+        found: Values = by_entry(sampled, self._of_sampled * worth, self._browsing.lists.n_entries) / sampled.shape[1]
         return found
+
+    @cached_property
+    def _of_sampled(self) -> Values:
+        """P(see) of each position of the sampled lists."""
+        return self.seen(self._browsing.lists.sampled)
 
 
 def by_entry(ranked: Ranked, values: Values, n_entries: int) -> Values:

@@ -45,13 +45,15 @@ class Contributions(NamedTuple):
     """What each list contributes to the value of a candidate: the value is the mean.
 
     ``unsupported`` is the share of what users of the candidate would look at that the logging policy could not have shown, and
-    ``below`` and ``above`` are how much the value may be wrong because of it.
+    ``below`` and ``above`` are how much the value may be wrong because of it. ``moved`` is how much reward documents would get at
+    other positions than in the log, so that it depends on how far users look.
     """
 
     values: Values
     unsupported: float
     below: float
     above: float
+    moved: float = 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,6 +193,9 @@ class _Transfer:
         #: The share of looks at documents that the logging policy could not have shown, and the mean reward expected of these.
         self.unsupported = float(self.looks[lost].sum() / max(_NOTHING, self.looks.sum()))
         self.expected_loss = float(expected[lost].sum() / max(1, len(candidate)))
+        changes = np.abs(by_candidate - looks.by_policy_worth(rewards.worth))
+        #: The mean reward that documents get more, or less, than in lists of the logging policy.
+        self.moved = float((changes * attraction).sum() / max(1, len(candidate)))
 
 
 @register
@@ -232,8 +237,8 @@ class Examined(Estimator):
             own, wanted = (found.weights * looks.shown).sum(axis=1), found.looks.sum(axis=1)
             rate = values.mean() / max(_NOTHING, own.mean())
             values = rate * wanted + wanted.mean() / max(_NOTHING, own.mean()) * (values - rate * own)
-            return Contributions(values, found.unsupported, found.expected_loss, found.expected_loss)
-        return Contributions(values, found.unsupported, 0.0, 2.0 * found.expected_loss)
+            return Contributions(values, found.unsupported, found.expected_loss, found.expected_loss, found.moved)
+        return Contributions(values, found.unsupported, 0.0, 2.0 * found.expected_loss, found.moved)
 
 
 @register
@@ -259,7 +264,7 @@ class DirectMethod(Estimator):
         """Return the expected reward of each of the candidate's lists."""
         assert looks is not None
         found = _Transfer(rewards, looks, candidate)
-        return Contributions(found.expected, found.unsupported, found.expected_loss, found.expected_loss)
+        return Contributions(found.expected, found.unsupported, found.expected_loss, found.expected_loss, found.moved)
 
 
 @register
@@ -292,14 +297,14 @@ class DoublyRobust(Estimator):
         assert looks is not None
         found = _Transfer(rewards, looks, candidate)
         values = found.expected + (found.weights * (rewards.gains - found.expected_gains)).sum(axis=1)
-        return Contributions(values, found.unsupported, found.expected_loss, found.expected_loss)
+        return Contributions(values, found.unsupported, found.expected_loss, found.expected_loss, found.moved)
 
 
 class Estimate(NamedTuple):
     """The value of a candidate, its difference to what was shown, and the standard error of each.
 
     ``below`` and ``above`` are how much both may be wrong because documents could not have been shown, and ``unsupported`` the
-    share of looks at such documents.
+    share of looks at such documents; ``moved`` is the reward that depends on what was learned of how far users look.
     """
 
     value: float
@@ -309,6 +314,7 @@ class Estimate(NamedTuple):
     below: float
     above: float
     unsupported: float
+    moved: float
 
 
 def estimated(estimator: Estimator, rewards: Rewards, browsing: Browsing | None, candidate: Ranked) -> Estimate:
@@ -332,4 +338,5 @@ def estimated(estimator: Estimator, rewards: Rewards, browsing: Browsing | None,
         found.below,
         found.above,
         found.unsupported,
+        found.moved if browsing is not None and browsing.nearby else 0.0,
     )

@@ -30,6 +30,9 @@ MOST_UNSUPPORTED = 0.2
 #: With fewer lists of its own that would tell as much, there is no estimate.
 FEWEST_EFFECTIVE = 100.0
 
+#: What was learned of how far users look may be wrong by this share of the reward that moves: chosen so that intervals of simulated
+#: logs contain the truth as often as they should (docs/evaluation.md).
+MISJUDGED = 0.02
 _ROUNDING = 1e-9  # relative error of sums
 
 Verdict = Literal["better", "worse", "unknown"]
@@ -334,9 +337,10 @@ def judged(name: str, found: Estimate | None, refusal: str, z: float, deviation:
     if refusal or found is None:
         told = (nothing, nothing, nothing, nothing, nothing, nothing, effective, unsupported)
         return CandidateValue(name, *told, "unknown", f"cannot be told from this log, because {refusal}")
-    value = (found.value, found.value - z * found.error - found.below, found.value + z * found.error + found.above)
+    below, above = (each + MISJUDGED * found.moved for each in (found.below, found.above))
+    value = (found.value, found.value - z * found.error - below, found.value + z * found.error + above)
     half = z * found.difference_error
-    low, high = found.difference - half - found.below, found.difference + half + found.above
+    low, high = found.difference - half - below, found.difference + half + above
     rounding = _ROUNDING * abs(found.value)
     verdict: Verdict = "better" if low > rounding else "worse" if high < -rounding else "unknown"
     reason = _reason(verdict, found, half, n)

@@ -51,7 +51,8 @@ class Lists:
     Parameters
     ----------
     covariates
-        (n_rows, n_features + 1), what the click model knows of documents: a 1, and each feature in the range of its list.
+        (n_rows, n_features + 1), what the click model knows of documents: a 1, and each feature in the range of its list. Documents
+        with the same features are the same.
     rows
         The row of each entry; the last entry, −1, stands for no document.
     shown
@@ -147,11 +148,11 @@ def _packed(kept: list[LoggedList]) -> Lists:
             sampled[number] = sampled[number, np.arange(samples) % (1 + len(each.sampled))]
         _put(candidates[:, number], each.candidates, first)
         first += len(each.features)
-    tables = [each.features for each in kept] or [np.empty((0, 0), np.float32)]
-    covariates = np.concatenate(tables)
-    covariates = np.concatenate([np.ones((len(covariates), 1), np.float32), covariates], axis=1)
-    rows = np.append(np.arange(len(covariates)), -1)
-    return Lists(covariates.astype(np.float64), rows, shown, gains, sampled, candidates)
+    known: dict[bytes, int] = {}
+    rows = [known.setdefault(row.tobytes(), len(known)) for each in kept for row in each.features]
+    table = np.frombuffer(b"".join(known), np.float32).reshape(len(known), -1) if known else np.empty((0, 0))
+    covariates = np.concatenate([np.ones((len(known), 1)), table], axis=1)
+    return Lists(covariates, np.array([*rows, -1]), shown, gains, sampled, candidates)
 
 
 def _put(place: Ranked, ranked: Ranked, first: int) -> None:
