@@ -18,7 +18,12 @@ from duelrank.storage import open_storage
 collect_ignore = ["conf.py", "generated.py"]
 
 #: Pages that call a service at `url`: on the page a line that is not run sets it to that of a service of the reader's own.
-SERVED = {"behind-a-search-engine.md", "shop-from-nothing.md", "three-configurations.md"}
+SERVED = {
+    "behind-a-search-engine.md",
+    "shop-from-nothing.md",
+    "three-configurations.md",
+    "what-would-it-have-been-worth.md",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +43,7 @@ def service(
     if request.path.name not in SERVED:
         yield
         return
-    with open_storage(f"sqlite:///{tmp_path}/store.db") as storage, serving(Service(storage, FAST)) as served:
+    with open_storage(f"sqlite:///{tmp_path}/duelrank.db") as storage, serving(Service(storage, FAST)) as served:
         doctest_namespace["url"] = served.url
         monkeypatch.setenv("DUELRANK_URL", served.url)
         monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)

@@ -163,8 +163,8 @@ def evaluate_backfill(
     spec = RankerSpec(info.name, info.algorithm, info.features, info.representation, context=info.context)
     learner = Learner(Definition(spec, 0.0).algorithm, feature_names=info.features)
     other = OtherLog(Interactions(info.features, info.context), info.actions)
-    other.learned(learner, islice(lists, int(share * total)))
-    print_note(f"learned from the first {learner.state.step:,} lists with an action; evaluated on the last lists")
+    count = other.learned(learner, islice(lists, int(share * total)))
+    print_note(f"learned from the {count:,} lists with an action among the first {int(share * total):,}")
     chosen = [as_candidate(learner, info.name)]
     return evaluate_lists(Lists.of(other.lists(lists, chosen)), [info.name], **how)
 

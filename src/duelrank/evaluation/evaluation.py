@@ -302,9 +302,10 @@ def _refusal(rewards: Rewards, varied: int, bias: float | None) -> str:
     if not rewards.happened.any():
         return "no list of the log has an action"
     if varied < FEWEST_VARIED and bias is None:
+        few = f"only {varied:,}" if varied else "none"
         return (
-            f"only {varied:,} of {counted(len(rewards.lists), 'list')} might have had another order, which does not show how far "
-            f"users look; at least {FEWEST_VARIED} are needed, or a known bias of positions"
+            f"{few} of {counted(len(rewards.lists), 'list')} might have had another order, which "
+            f"does not show how far users look; at least {FEWEST_VARIED} are needed, or a known bias of positions"
         )
     return ""
 

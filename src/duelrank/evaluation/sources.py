@@ -249,7 +249,8 @@ class OtherLog(NamedTuple):
                 gains[place] = max(gains[place], self.actions.get(action, 0.0))
         return query, np.arange(len(places)), Feedback(gains > 0.0, logged.examined, gains)
 
-    def learned(self, learner: Learner, logged: Iterable[LoggedImpression]) -> Learner:
-        """Let a learner learn from those lists that have an action, and return it."""
-        learner.backfill(each for each in map(self.entry, logged) if each[2].gains.any())
-        return learner
+    def learned(self, learner: Learner, logged: Iterable[LoggedImpression]) -> int:
+        """Let a learner learn from those lists that have an action; return their number."""
+        lists = [entry for entry in map(self.entry, logged) if entry[2].gains.any()]
+        learner.backfill(lists)
+        return len(lists)
