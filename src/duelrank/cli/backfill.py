@@ -129,12 +129,8 @@ def backfill(
     result = BackfillResult()
     reading: dict[str, Any] = {"length": length, "ignore": ignore or [], "max_errors": max_errors}
     place, name = (store or url, ranker) if second is None else (ranker, second)
-    _check_share(evaluate, files)
     if evaluate is not None:
-        from duelrank.cli.evaluate import evaluate_backfill, show
-
-        how = {"reward": reward.value, "bias": bias}
-        show(evaluate_backfill(files, _info(place, name, api_key), evaluate, reading, how), None, json)
+        _evaluate(files, evaluate, _info(place, name, api_key), reading, {"reward": reward.value, "bias": bias}, json)
         return
     with _target(place, name, api_key, dry_run) as target:
         reader = files.log(target.info, **reading)
@@ -152,15 +148,19 @@ def backfill(
         _print(reader, result, dry_run)
 
 
-def _check_share(share: float | None, files: Files) -> None:
-    """Raise if a log cannot be split like this; it is read twice."""
+def _evaluate(
+    files: Files, share: float, info: RankerInfo, reading: dict[str, Any], how: dict[str, Any], json: bool
+) -> None:
+    """Evaluate on the last lists of a log what a ranker would have learned from the first ones."""
     from duelrank.adapters.ubi import STDIN
+    from duelrank.cli.evaluate import evaluate_backfill, show
     from duelrank.core.errors import InvalidValue
 
-    if share is not None and not 0.0 < share < 1.0:
+    if not 0.0 < share < 1.0:
         raise InvalidValue(f"--evaluate is the share of lists to learn from, between 0 and 1, got {share:g}")
-    if share is not None and any(STDIN in each for each in files):
+    if any(STDIN in each for each in files):
         raise InvalidValue("--evaluate reads the log twice, so it cannot come from stdin; name a file")
+    show(evaluate_backfill(files, info, share, reading, how), None, json)
 
 
 class Files(NamedTuple):

@@ -113,13 +113,13 @@ class _Served(Candidate):
 class _Memoised(Rerun):
     """A rerun that holds the impression that was read last, because the machine reads it again."""
 
-    _last: tuple[int, tuple[log.StoredImpression, Any] | None] = (0, None)
+    _held: tuple[int, tuple[log.StoredImpression, Any] | None] = (0, None)
 
     def impression(self, id: str, number: int) -> tuple[log.StoredImpression, Any] | None:
         """Return an impression and its features; None if one of them is gone."""
-        if self._last[0] != number:
-            self._last = number, super().impression(id, number)
-        return self._last[1]
+        if self._held[0] != number:
+            self._held = number, super().impression(id, number)
+        return self._held[1]
 
 
 def stored_lists(
