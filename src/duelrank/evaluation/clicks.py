@@ -212,10 +212,13 @@ class Looks:
     @cached_property
     def by_policy(self) -> Values:
         """P(see) of each entry in a list of the logging policy; 0 if that could not have shown it."""
-        return self.by_policy_worth(np.ones(self._browsing.lists.length))
+        return self._by_policy(1.0)
 
     def by_policy_worth(self, worth: Values) -> Values:
         """Return the same, with a worth of each position."""
+        return self.by_policy if (worth == 1.0).all() else self._by_policy(worth)
+
+    def _by_policy(self, worth: Values | float) -> Values:
         sampled = self._browsing.lists.sampled
         found: Values = by_entry(sampled, self._of_sampled * worth, self._browsing.lists.n_entries) / sampled.shape[1]
         return found
