@@ -399,17 +399,19 @@ class _Exchange:
             self._send_body(message.get("body", b""), message.get("more_body", False))
 
     def _send_head(self, status: int, headers: Any) -> None:
-        self.started = True
         parts, length = [_STATUS_LINES[status]], None
         for name, value in (*self._protocol.server.default_headers, *headers):
-            parts += (name, b": ", value, b"\r\n")
+            if b"\n" in value or b"\r" in value:
+                raise RuntimeError("a header of the answer has a line break")
+            if (name, value) == (b"connection", b"close"):
+                self.keep_alive = False  # which is said below
+                continue
             if name == b"content-length":
                 length = int(value)
-            elif name == b"connection" and value == b"close":
-                self.keep_alive = False
+            parts += (name, b": ", value, b"\r\n")
         if self._scope["method"] == "HEAD" or status in _NO_CONTENT:
             length = 0
-        self._left, self._chunked = length or 0, length is None
+        self.started, self._left, self._chunked = True, length or 0, length is None
         if length is None:
             parts.append(b"transfer-encoding: chunked\r\n")
         if not self._protocol.keeps_alive(self):
