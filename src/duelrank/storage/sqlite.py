@@ -76,7 +76,7 @@ WAL_BYTES = 32 << 20
 LOCK_PAUSE, WRITE_PAUSE = 0.02, 0.0003
 #: Bytes of appended events after which the write-ahead log is copied into the file, in a thread of its own; and pages of the log
 #: after which the writer does what that thread has not done yet.
-CHECKPOINT_BYTES, CHECKPOINT_PAGES = 2 << 20, 4000
+CHECKPOINT_BYTES, CHECKPOINT_PAGES = 1 << 20, 6000
 PRAGMAS = (
     "synchronous = FULL",
     "fullfsync = ON",
