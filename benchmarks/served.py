@@ -106,6 +106,8 @@ class Process:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind:
+            sys.stderr.write(self.log.read_text()[-5000:])
         self.kill() if kind else self.stop()
 
 

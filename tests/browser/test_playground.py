@@ -12,7 +12,8 @@ from tests.playground.conftest import HARM, library, search  # noqa: F401  # fix
 from tests.waiting import FOR_EVER, until
 
 from duelrank.playground import Playground
-from duelrank.service.http.server import LimitedProtocol, listen
+from duelrank.service.http.protocol import HttpProtocol
+from duelrank.service.http.server import listen
 from duelrank.storage import open_storage
 
 
@@ -22,7 +23,7 @@ def address(search) -> Iterator[str]:  # noqa: F811
     with open_storage("sqlite://") as storage, listen("127.0.0.1", 0) as listening:
         playground = Playground(storage, search)
         server = uvicorn.Server(
-            uvicorn.Config(playground.app, http=LimitedProtocol, ws="none", lifespan="on", log_config=None)
+            uvicorn.Config(playground.app, http=HttpProtocol, ws="none", lifespan="on", log_config=None)
         )
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
         thread.start()

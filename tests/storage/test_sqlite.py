@@ -7,12 +7,14 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.waiting import until
 
 from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
 from duelrank.storage import ApiKey, NewEvent, Receipt, open_storage
@@ -495,10 +497,32 @@ class TestSize:
                 store.snapshots.prune("shop", "checkpoint", keep=2)
                 store.log.drop_attachments("shop", last - 100)
                 store.log.delete("shop", max(0, last - 2000))
+                with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                    other.execute("PRAGMA wal_checkpoint").fetchall()  # the size is that of all that was written
                 sizes.append(path.stat().st_size)
         # A day is 1,000 events of 1 KB, and the keys of two are remembered.
         assert max(sizes[4:]) <= 1.05 * max(sizes[:4])
         assert max(sizes) < 3_000_000
+
+    def test_the_log_is_copied_in_the_background(self, path, event, monkeypatch):
+        monkeypatch.setattr("duelrank.storage.sqlite.CHECKPOINT_BYTES", 100_000)
+        failures = iter([StoreFull("a disk that is full for a moment")])
+
+        class Failing(SQLiteStorage):
+            def _connect(self, *arguments):
+                if threading.current_thread().name == "duelrank-storage-checkpoints":
+                    for failure in failures:
+                        raise failure
+                return super()._connect(*arguments)
+
+        with Failing(path) as store:
+            store.log.append([event("first")])
+            for i in range(2):  # the first attempt fails; fewer pages than those at which SQLite itself would begin
+                store.log.append([event(i, body=bytes(1_000_000))])
+                until(lambda: not store._checkpoints._due.is_set())
+            until(lambda: path.stat().st_size > 2_000_000)
+            assert len(store.log.read()) == 3
+        assert not any(each.name == "duelrank-storage-checkpoints" for each in threading.enumerate())
 
     def test_readers_do_not_make_the_log_grow_for_ever(self, path, event, monkeypatch):
         monkeypatch.setattr("duelrank.storage.sqlite.WAL_BYTES", 200_000)

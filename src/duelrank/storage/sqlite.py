@@ -6,11 +6,11 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore, Event, Lock, Thread
 from time import monotonic, sleep
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -74,7 +74,15 @@ READERS = 8
 WAL_BYTES = 32 << 20
 #: Seconds between two attempts to enable the write-ahead log, and to begin a transaction while another process writes.
 LOCK_PAUSE, WRITE_PAUSE = 0.02, 0.0003
-PRAGMAS = ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}")
+#: Bytes of appended events after which the write-ahead log is copied into the file, in a thread of its own; and pages of the log
+#: after which the writer does what that thread has not done yet.
+CHECKPOINT_BYTES, CHECKPOINT_PAGES = 1 << 20, 6000
+PRAGMAS = (
+    "synchronous = FULL",
+    "fullfsync = ON",
+    f"journal_size_limit = {WAL_BYTES}",
+    f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+)
 SIZE = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
 # By primary result code; all other errors keep SQLite's own message.
@@ -138,6 +146,7 @@ class SQLiteStorage(SQLStorage):
             self._writes.close()
             raise
         self._inode = None if self.path is None else _inode(self.path)
+        self._checkpoints = _Checkpoints(partial(self._connect, timeout))
         super().__init__()
 
     def query(self, statement: str, *parameters: Any) -> Rows:
@@ -155,6 +164,13 @@ class SQLiteStorage(SQLStorage):
         return result
 
     def append(self, events: Sequence[NewEvent]) -> list[Receipt]:
+        """Append events; return when they are on the disk."""
+        receipts = self._append(events)
+        if self.path is not None:
+            self._checkpoints.count(sum(len(event.body) + len(event.attachment or b"") for event in events))
+        return receipts
+
+    def _append(self, events: Sequence[NewEvent]) -> list[Receipt]:
         """Append events: with one statement if all are new, which is usual.
 
         Python switches threads at each statement. A busy event loop would have to wait for each switch, and this thread, too.
@@ -238,6 +254,7 @@ class SQLiteStorage(SQLStorage):
     def close(self) -> None:
         """Finish the appends, release the leases and close the file."""
         super().close()
+        self._checkpoints.close()
         self._reads.close()
         self._writes.close()
 
@@ -362,6 +379,51 @@ class SQLiteStorage(SQLStorage):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute("PRAGMA busy_timeout = 0")
         self._wal_limit = max(WAL_BYTES, 2 * _size(self._wal))  # do not wait for a slow reader at every transaction
+
+
+class _Checkpoints:
+    """Copies the write-ahead log into the file in a thread of its own, so that no append waits for it.
+
+    Parameters
+    ----------
+    connect
+        Function that opens a connection to the file.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect, self._due, self._bytes, self._closed = connect, Event(), 0, False
+        self._thread: Thread | None = None  # most stores of a process append little, or nothing
+
+    def count(self, size: int) -> None:
+        """Count the bytes of events that are appended; called by one thread."""
+        self._bytes += size
+        if self._bytes > CHECKPOINT_BYTES:
+            self._bytes = 0
+            self._due.set()
+            if self._thread is None:
+                self._thread = Thread(target=self._loop, name="duelrank-storage-checkpoints", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed = True
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _loop(self) -> None:
+        while self._wait():
+            with suppress(sqlite3.Error, StorageFailure), closing(self._connect()) as connection:
+                while True:  # until it fails, such as on a full disk: the writer finds that out, too
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                    if not self._wait():
+                        return
+
+    def _wait(self) -> bool:
+        """Wait until there is something to do; return False at the end."""
+        self._due.wait()
+        self._due.clear()
+        return not self._closed
 
 
 class _Pool:

@@ -13,8 +13,9 @@ from tests.waiting import FOR_EVER, until
 
 from duelrank.service import Service, Settings
 from duelrank.service.http import KeyRing, WebSettings, create_app
+from duelrank.service.http.protocol import HttpProtocol
 from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
-from duelrank.service.http.server import LimitedProtocol, _Server, listen
+from duelrank.service.http.server import _Server, listen
 
 FAST = Settings(publish_every=0.05, poll_every=0.05, salt=b"tests")
 SPEC = RankerSpec("shop", "mgd-dsp", ("bm25", "price", "rating"), representation="query-scaled", length=5, seed=3)
@@ -31,7 +32,7 @@ class Served:
         app = create_app(service, keys or KeyRing(service.storage), settings or WebSettings())
         self.state = app.state.app_state
         config = uvicorn.Config(
-            app, http=LimitedProtocol, ws="none", lifespan="on", log_config=None, timeout_graceful_shutdown=30
+            app, http=HttpProtocol, ws="none", lifespan="on", log_config=None, timeout_graceful_shutdown=30
         )
         self._server = _Server(config, service)
         self.loop = asyncio.new_event_loop()

@@ -14,24 +14,21 @@ import socket
 import sys
 import tempfile
 import time
-from asyncio import TimerHandle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from duelrank.core.errors import InvalidValue, StorageFailure
 from duelrank.service.http.auth import KeyRing
-from duelrank.service.http.errors import HeadersTooLarge, explain
 from duelrank.service.http.metrics import SHARED
+from duelrank.service.http.protocol import HttpProtocol
 
 if TYPE_CHECKING:
     from duelrank.service.service import Service
@@ -95,7 +92,7 @@ def run_server(
     """Serve until SIGINT or SIGTERM; raise if the service cannot become ready."""
     config = uvicorn.Config(
         app,
-        http=LimitedProtocol,
+        http=HttpProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -182,130 +179,6 @@ def _ignored_signals() -> Iterator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
-
-
-class LimitedProtocol(HttpToolsProtocol):
-    """Uvicorn's HTTP protocol with time limits and a limit of headers.
-
-    It closes a connection whose request takes too long to arrive, or whose answer is not read: uvicorn has a time limit
-    between two requests only, and a client that sends half a header, or a body byte by byte, could hold a connection indefinitely.
-    It also refuses headers that are too large, which uvicorn would collect until they are complete.
-    """
-
-    #: Seconds until a request must be complete.
-    request_seconds: ClassVar[float] = 30.0
-    max_header_bytes: ClassVar[int] = 64 << 10
-    #: Seconds for which the rest of a refused request is discarded: if the connection is closed at once, the answer is lost.
-    discard_seconds: ClassVar[float] = 2.0
-
-    _timer: TimerHandle | None = None
-    _begun = False
-    _header_bytes = 0
-    _silent_bytes = 0
-    _progress = 0
-    _refused = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit of the first request."""
-        super().connection_made(transport)
-        self._start_timer()
-        connection = transport.get_extra_info("socket")
-        if hasattr(socket, "TCP_USER_TIMEOUT") and connection is not None and connection.family != socket.AF_UNIX:
-            # The system closes the connection if sent bytes are not acknowledged in this time.
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self.request_seconds * 1000))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the time limit."""
-        self._stop_timer()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Parse data; bytes that belong neither to a body nor to the end of a message are headers, which are limited."""
-        if self._refused:
-            return
-        before = self._progress
-        super().data_received(data)
-        if self._begun:
-            self._begun = False
-            self._start_timer()
-        self._silent_bytes = self._silent_bytes + len(data) if self._progress == before else 0
-        if self._silent_bytes > self.max_header_bytes:
-            self._refuse()
-
-    def on_message_begin(self) -> None:
-        """Let the time limit of a request start, unless all of it is in these data already."""
-        self._begun = True
-        self._header_bytes = 0
-        super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        """Count a piece of the address."""
-        self._header_bytes += len(url)
-        if self._header_bytes > self.max_header_bytes:
-            raise HeadersTooLarge
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header."""
-        self._header_bytes += len(name) + len(value) + 4  # with a colon, a space and the end of the line
-        if self._header_bytes > self.max_header_bytes:
-            raise HeadersTooLarge  # stops the parser, and uvicorn calls `send_400_response`
-        super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        """Note the end of the headers."""
-        self._progress += 1
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        """Note a piece of the body."""
-        self._progress += 1
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """Stop the time limit: the request is complete."""
-        self._progress += 1
-        self._begun = False
-        self._stop_timer()
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer data that is not HTTP, or headers that are too large."""
-        if self._header_bytes > self.max_header_bytes:
-            self._refuse()
-        elif not self._refused:
-            super().send_400_response(msg)
-
-    def _refuse(self) -> None:
-        """Answer that the headers are too large, unless another answer is being sent, and close the connection soon."""
-        if self._refused:
-            return
-        self._refused = True
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.abort()
-            return
-        error = HeadersTooLarge(f"the headers may have {self.max_header_bytes:,} bytes in total")
-        problem, _ = explain(error, "")
-        body = msgspec.json.encode(problem)
-        head = b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[problem.status] + head + body)
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        self._stop_timer()
-        self._timer = self.loop.call_later(self.discard_seconds, self._abort)
-
-    def _start_timer(self) -> None:
-        self._stop_timer()
-        self._timer = self.loop.call_later(self.request_seconds, self._abort)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _abort(self) -> None:
-        self._timer = None
-        self.transport.abort()
 
 
 # Several processes
