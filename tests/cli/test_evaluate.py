@@ -97,6 +97,8 @@ class TestLogs:
             (["client", "--log", "TABLE", "--columns", COLUMNS, "--action", "buy=-1"], "with a weight above 0"),
             (["client", "--log", "TABLE", "--columns", COLUMNS, "--plot", "worth.xyz"], "cannot write a figure"),
             (["client", "--log", "TABLE", "--columns", COLUMNS, "--estimator", "Exact()"], "Exact"),
+            (["client", "--log", "TABLE", "--columns", COLUMNS, "--level", "2"], "level is a probability"),
+            (["client", "--log", "TABLE", "--columns", COLUMNS, "--bias", "nan"], "bias is a number from 0"),
         ],
     )
     def test_mistakes_are_explained(self, cli, table, words, message):

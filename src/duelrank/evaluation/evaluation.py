@@ -275,6 +275,8 @@ class FittedLog(NamedTuple):
     ) -> Evaluation:
         """Estimate what the candidates would have been worth."""
         rewards, lists = self.rewards, self.rewards.lists
+        if not 0.0 < level < 1.0:
+            raise InvalidValue(f"level is a probability between 0 and 1, got {level!r}")
         how = parse(estimator, Estimator) if isinstance(estimator, str) else estimator or DoublyRobust()
         z, deviation = student_quantile(1.0 - level, len(lists)), float(rewards.of_shown.std())
         found = []
@@ -290,6 +292,8 @@ def fitted(lists: Lists, reward: Reward = "clicks", bias: float | None = None) -
     """Return the rewards of a log, and how its users look at lists."""
     if reward not in _TITLES:
         raise InvalidValue(f"reward must be one of {', '.join(_TITLES)}, got {reward!r}")
+    if bias is not None and not 0.0 <= bias < np.inf:
+        raise InvalidValue(f"bias is a number from 0, got {bias!r}")
     if not len(lists):
         raise InvalidValue("the log has no lists, so there is nothing to evaluate")
     rewards = Rewards(lists, reward)
@@ -332,9 +336,7 @@ def judged(name: str, found: Estimate | None, refusal: str, z: float, deviation:
     if found is not None and unsupported > MOST_UNSUPPORTED:
         refusal = f"{unsupported:.0%} of what its users would look at are documents that could not have been shown"
     elif found is not None and effective < FEWEST_EFFECTIVE:
-        refusal = (
-            f"its lists are so unlike those that were shown that {n:,} lists tell as much as {effective:.0f} of its own"
-        )
+        refusal = f"its lists are so unlike those that were shown that {counted(n, 'list')} tell as much as {effective:.0f} of its own"
     if refusal or found is None:
         told = (nothing, nothing, nothing, nothing, nothing, nothing, effective, unsupported)
         return CandidateValue(name, *told, "unknown", f"cannot be told from this log, because {refusal}")
