@@ -336,7 +336,10 @@ def judged(name: str, found: Estimate | None, refusal: str, z: float, deviation:
     if found is not None and unsupported > MOST_UNSUPPORTED:
         refusal = f"{unsupported:.0%} of what its users would look at are documents that could not have been shown"
     elif found is not None and effective < FEWEST_EFFECTIVE:
-        refusal = f"its lists are so unlike those that were shown that {counted(n, 'list')} tell as much as {effective:.0f} of its own"
+        refusal = (
+            f"its lists are so unlike those that were shown that {counted(n, 'list')} tell as much as {effective:.0f} of "
+            "its own"
+        )
     if refusal or found is None:
         told = (nothing, nothing, nothing, nothing, nothing, nothing, effective, unsupported)
         return CandidateValue(name, *told, "unknown", f"cannot be told from this log, because {refusal}")
