@@ -259,7 +259,7 @@ def main() -> None:
     missing = [] if asked.only_tables else [task for task in tasks(asked) if (*task[:6], task[7]) not in known]
     with asked.results.open("a") as file, get_context("spawn").Pool(asked.workers) as pool:
         for number, found in enumerate(
-            pool.imap(evaluated, missing, chunksize=1 if asked.workers == 1 else asked.block), 1
+            pool.imap(rolled_out if asked.guard_lists else evaluated, missing, chunksize=asked.block), 1
         ):
             rows += found
             file.writelines(json.dumps(row) + "\n" for row in found)

@@ -43,10 +43,14 @@ class Browsing:
         (n, length) whether the event that is modelled happened at each position: an action, or the first action.
     bias
         P(see position k) = k^−bias, if it is known; None to learn how far users look.
+    ends
+        Whether the event ends the list, as the first action does: then only documents without it are passed, with 1 − α.
     """
 
-    def __init__(self, lists: Lists, happened: NDArray[np.bool_], bias: float | None = None) -> None:
-        self.lists, self._happened, self._bias = lists, happened, bias
+    def __init__(
+        self, lists: Lists, happened: NDArray[np.bool_], bias: float | None = None, ends: bool = False
+    ) -> None:
+        self.lists, self._happened, self._bias, self._ends = lists, happened, bias, ends
         self._log_positions = np.log(np.arange(1, lists.length + 1))
         self._list_of, self._place = np.nonzero(happened)
         clicked = lists.shown[self._list_of, self._place]
@@ -122,10 +126,15 @@ class Browsing:
 
     def goes_on(self, ranked: Ranked, continuation: Values | None = None) -> Values:
         """Return P(see the next position | this one is seen) at each position."""
-        a, b, c = self.continuation if continuation is None else continuation
+        found = self._stays(ranked, self.continuation if continuation is None else continuation)
+        return found * (1.0 - self.attraction[ranked]) if self._ends else found
+
+    def _stays(self, ranked: Ranked, continuation: Values) -> Values:
+        """Return the same of users for whom the list has not ended."""
         if self._bias is not None:
             positions = np.arange(1, ranked.shape[-1] + 1)
             return np.broadcast_to((positions / (positions + 1.0)) ** self._bias, ranked.shape)
+        a, b, c = continuation
         return logistic(a + b * self.attraction[ranked] + c * self._log_positions)
 
     @cached_property
@@ -156,7 +165,7 @@ class Browsing:
         weights = np.where(self._there, self._at_click(np.log(goes_on)), -np.inf)
         weights = np.exp(weights - weights.max(axis=1, keepdims=True, initial=-1e9))
         weights /= weights.sum(axis=1, keepdims=True)
-        stops = 1.0 - goes_on
+        stops = 1.0 - self._stays(self._compared, self.continuation)
         parts = (stops, stops * self.attraction[self._compared], stops * self._log_positions)
         slopes = np.stack([np.where(self._there, self._at_click(each), 0.0) for each in parts], axis=-1)
         mean = np.einsum("cm,cmp->cp", weights, slopes)

@@ -13,6 +13,9 @@ from duelrank.evaluation.clicks import STEP, Browsing, Looks, by_entry
 from duelrank.evaluation.lists import Lists, Ranked, Values
 
 Reward = Literal["clicks", "first", "actions"]
+#: The largest weight of a first action. Below documents that nearly always have one, no first action is ever seen: such a list
+#: tells nothing of what its other documents would be worth elsewhere.
+LARGEST_WEIGHT = 30.0
 _NOTHING = 1e-12
 
 
@@ -182,14 +185,16 @@ class _Transfer:
         #: The looks at each position of the candidate's lists, each with the worth of its position.
         self.looks: Values = looks.seen(candidate) * rewards.worth
         by_candidate = by_entry(candidate, self.looks, rewards.lists.n_entries)
+        largest = LARGEST_WEIGHT if rewards.reward == "first" else np.inf
+        supported = (looks.by_policy > 0.0) & (by_candidate <= largest * np.maximum(looks.by_policy, _NOTHING))
         #: The weight of each shown document.
-        self.weights: Values = by_candidate[shown] / np.maximum(looks.by_policy[shown], _NOTHING)
+        self.weights: Values = np.where(supported, by_candidate / np.maximum(looks.by_policy, _NOTHING), 0.0)[shown]
         attraction = rewards.mean_gain * looks.attraction
         #: The gain at each shown position that the click model expects, and the reward of each of the candidate's lists.
         self.expected_gains: Values = looks.shown * attraction[shown]
         expected = self.looks * attraction[candidate]
         self.expected: Values = expected.sum(axis=1)
-        lost = looks.by_policy[candidate] <= 0.0
+        lost = ~supported[candidate]
         #: The share of looks at documents that the logging policy could not have shown, and the mean reward expected of these.
         self.unsupported = float(self.looks[lost].sum() / max(_NOTHING, self.looks.sum()))
         self.expected_loss = float(expected[lost].sum() / max(1, len(candidate)))

@@ -298,7 +298,8 @@ def fitted(lists: Lists, reward: Reward = "clicks", bias: float | None = None) -
         raise InvalidValue("the log has no lists, so there is nothing to evaluate")
     rewards = Rewards(lists, reward)
     refusal = _refusal(rewards, int(lists.varied.sum()), bias)
-    return FittedLog(rewards, None if refusal else Browsing(lists, rewards.happened, bias), refusal)
+    browsing = None if refusal else Browsing(lists, rewards.happened, bias, ends=reward == "first")
+    return FittedLog(rewards, browsing, refusal)
 
 
 def _refusal(rewards: Rewards, varied: int, bias: float | None) -> str:
@@ -382,5 +383,5 @@ def value_of(log: Iterable[LoggedEntry], ranking: ArrayLike, estimator: Estimato
     rows = np.asarray(ranking)
     lists = Lists.of(_logged(log, [as_candidate(lambda _: rows, "ranking")], (), len(rows)))
     rewards = Rewards(lists, reward)
-    browsing = Browsing(lists, rewards.happened) if estimator.browses else None
+    browsing = Browsing(lists, rewards.happened, ends=reward == "first") if estimator.browses else None
     return estimated(estimator, rewards, browsing, lists.candidates[0]).value
