@@ -34,7 +34,7 @@ from duelrank.users import PBM, Cascade, User
 
 LENGTH, DRAWS, TRAINED = 10, 256, 1_000
 #: What identifies a log.
-KEY = ("dataset", "user", "recipe", "lists", "seed", "reward", "bias")
+KEY = ("dataset", "user", "recipe", "lists", "seed", "reward", "bias", "distinct")
 RECIPES = ("wmgd-dsp", "pdgd", "thompson-pairs", "client")
 ESTIMATORS = (
     "ItemPosition(self_normalised=True)",
@@ -158,8 +158,8 @@ class World:
             return "better"
         return "worse" if guard.detector.alarm or guard.period.interval[1] < 0.5 else "unknown"
 
-    def log(self, lists: int, seed: int) -> Lists:
-        """Return a log of this policy."""
+    def log(self, lists: int, seed: int, distinct: bool = False) -> Lists:
+        """Return a log of this policy; ``distinct`` hides that the same document is in several lists."""
         rng, key = np.random.default_rng([self.key, seed]), stream_key(seed, f"log/{self.key}")
         queries = rng.integers(len(self.split), size=lists)
         drawn = rng.integers(self.draws.shape[1], size=(lists, SAMPLES))
@@ -176,7 +176,10 @@ class World:
         rows = np.append(np.arange(sizes.sum()) + np.repeat(offsets[queries] - first, sizes), -1)
         candidates = np.stack([ranked[queries] for ranked in self.candidates.values()]).astype(np.int64)
         entries = _entries(sampled, first[:, None, None])
-        return Lists(self.covariates, rows, entries[:, 0], gains, entries, _entries(candidates, first[:, None]))
+        covariates = self.covariates
+        if distinct:
+            covariates, rows = covariates[rows[:-1]], np.append(np.arange(len(rows) - 1), -1)
+        return Lists(covariates, rows, entries[:, 0], gains, entries, _entries(candidates, first[:, None]))
 
 
 def _permutation(top: np.ndarray, n_documents: int) -> np.ndarray:
@@ -194,10 +197,10 @@ world = lru_cache(maxsize=1)(World)
 
 def evaluated(task: tuple[Any, ...]) -> list[dict[str, Any]]:
     """Return a row for each candidate of a log."""
-    dataset, user, recipe, lists, seed, reward, estimators, bias = task
+    dataset, user, recipe, lists, seed, reward, estimators, bias, distinct = task
     found = world(dataset, user, recipe)
-    log, truth = found.log(lists, seed), found.truth(reward)
-    head = dict(zip(KEY, (dataset, user, recipe, lists, seed, reward, bias), strict=True))
+    log, truth = found.log(lists, seed, distinct), found.truth(reward)
+    head = dict(zip(KEY, (dataset, user, recipe, lists, seed, reward, bias, distinct), strict=True))
     rows, fit = [], fitted(log, reward, bias)
     for estimator, (name, candidate) in product(estimators, zip(found.candidates, log.candidates, strict=True)):
         how = parse(estimator, Estimator)
@@ -209,8 +212,8 @@ def evaluated(task: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 def rolled_out(task: tuple[Any, ...]) -> list[dict[str, Any]]:
     """Return a row for each candidate: what `duelrank evaluate` says of a log, and what a guard says after it."""
-    dataset, user, recipe, lists, seed, reward, _, bias, guarded = task
-    before = evaluated((dataset, user, recipe, lists, seed, reward, ("DoublyRobust()",), bias))
+    dataset, user, recipe, lists, seed, reward, _, bias, distinct, guarded = task
+    before = evaluated((dataset, user, recipe, lists, seed, reward, ("DoublyRobust()",), bias, distinct))
     found = world(dataset, user, recipe)
     return [{**row, "guard": found.roll_out(row["name"], guarded, seed)} for row in before]
 
@@ -231,7 +234,7 @@ def tasks(asked: argparse.Namespace) -> list[tuple[Any, ...]]:
         for dataset, user, recipe in product(datasets, users, recipes):
             for seed in range(block + 1, min(asked.logs, block + asked.block) + 1):
                 estimators = ("DoublyRobust()", *(ESTIMATORS if seed <= asked.all_estimators else ()))
-                task = (dataset, user, recipe, asked.lists, seed, asked.reward, estimators, asked.bias)
+                task = (dataset, user, recipe, asked.lists, seed, asked.reward, estimators, asked.bias, asked.distinct)
                 found.append((*task, asked.guard_lists) if asked.guard_lists else task)
     return found
 
@@ -246,6 +249,7 @@ def main() -> None:
     parser.add_argument("--lists", type=int, default=10_000)
     parser.add_argument("--reward", default="clicks", choices=("clicks", "first"))
     parser.add_argument("--bias", type=float)
+    parser.add_argument("--distinct", action="store_true", help="hide that documents are in several lists")
     parser.add_argument("--guard-lists", type=int, default=0, help="guard lists of a roll-out after each log")
     parser.add_argument("--all-estimators", type=int, default=3, help="logs of each world for all estimators")
     parser.add_argument("--block", type=int, default=8)
@@ -256,7 +260,7 @@ def main() -> None:
     asked.results.parent.mkdir(parents=True, exist_ok=True)
     rows = [json.loads(line) for line in asked.results.open()] if asked.results.exists() else []
     known = {key(row) for row in rows}
-    missing = [] if asked.only_tables else [task for task in tasks(asked) if (*task[:6], task[7]) not in known]
+    missing = [] if asked.only_tables else [task for task in tasks(asked) if (*task[:6], *task[7:9]) not in known]
     with asked.results.open("a") as file, get_context("spawn").Pool(asked.workers) as pool:
         for number, found in enumerate(
             pool.imap(rolled_out if asked.guard_lists else evaluated, missing, chunksize=asked.block), 1
