@@ -71,6 +71,19 @@ class TestBrowsing:
         bad = lists.covariates[lists.rows[lists.shown[:, 0]], 1] == 0.0
         assert goes_on[bad].mean() == pytest.approx(0.9, abs=0.06)
 
+    def test_what_features_do_not_say_is_learned_from_other_lists_of_the_same_documents(self):
+        rng, attraction, logged = np.random.default_rng(4), np.array([0.9, 0.1, 0.1, 0.9]), []
+        features = np.array([[0.0], [1.0], [2.0], [3.0]])  # no line through these numbers is the attraction
+        for _ in range(2_000):
+            shown = rng.permutation(4)
+            gains = (rng.random(4) < attraction[shown]).astype(float)
+            sampled = rng.permuted(np.tile(np.arange(4), (31, 1)), axis=1)
+            logged.append(LoggedList(features, shown, gains, sampled, np.array([[0, 1, 2, 3]])))
+        lists = Lists.of(logged)
+        found = Browsing(lists, lists.gains > 0.0).attraction
+        means = [found[:-1][lists.rows[:-1] == row].mean() for row in range(4)]
+        assert_allclose(means, attraction, atol=0.05)
+
     def test_a_known_bias_is_taken_as_it_is(self):
         lists, _ = random_log(10, (1.0, 1.0, 1.0))
         browsing = Browsing(lists, lists.gains > 0.0, bias=1.0)
@@ -197,6 +210,19 @@ class TestRefusals:
         assert each.verdict == "unknown"
         assert each.unsupported == pytest.approx(1.0)
         assert "100% of what its users would look at are documents that could not have been shown" in each.reason
+
+    def test_first_actions_below_documents_that_always_have_one(self):
+        """The sure document is nearly always above the others, so nothing is known of these as a first choice."""
+        rng, logged = np.random.default_rng(1), []
+        tops = np.array([[0, 1, 2], [0, 2, 1]])
+        for number in range(1_000):
+            shown = tops[number % 2]
+            gains = np.array([1.0, 0.0, 0.0])
+            known = np.array([[1.0], [0.0], [0.0]]) + rng.normal(0.0, 0.01, (3, 1))
+            logged.append(LoggedList(known, shown, gains, rng.choice(tops, 31), np.array([[1, 2, 0]])))
+        each = evaluate_lists(Lists.of(logged), ["the others first"], "first").candidates[0]
+        assert each.verdict == "unknown"
+        assert "could not have been shown" in each.reason
 
     def test_no_action(self):
         lists, _ = random_log(600, (0.0, 0.0, 0.0), attraction=np.zeros(4))
